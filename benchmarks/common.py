@@ -1,4 +1,5 @@
-"""What the benchmarks share: dbt runs, sessions, and child processes whose memory is watched."""
+"""What the benchmarks share: dbt runs, sessions, child processes whose memory is watched, and free
+ports for servers."""
 
 from __future__ import annotations
 

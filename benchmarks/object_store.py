@@ -17,7 +17,7 @@ from dbt.adapters.sparksession.java import find_java, java_major
 
 from benchmarks.common import free_ports
 
-NEWEST_JAVA_OF_NESSIE = 21  # and later
+OLDEST_JAVA_OF_NESSIE = 21
 ARTIFACTS = {
     "s3mock": "com.adobe.testing:s3mock:4.7.0:jar:exec",
     "nessie": "org.projectnessie.nessie:nessie-quarkus:0.99.0:jar:runner",
@@ -32,7 +32,7 @@ def java_of_nessie() -> str | None:
     homes = [*Path("/usr/lib/jvm").glob("*"), Path(os.environ.get("JAVA_HOME") or "/nowhere")]
     for home in sorted(homes):
         major = java_major(str(home / "bin" / "java"))
-        if major is not None and major >= NEWEST_JAVA_OF_NESSIE:
+        if major is not None and major >= OLDEST_JAVA_OF_NESSIE:
             return str(home / "bin" / "java")
     return None
 

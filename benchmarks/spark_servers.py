@@ -1,5 +1,5 @@
-"""Spark outside of the tests' process, from pyspark's own wheel: a standalone cluster whose worker
-may stand in for another host, and a Spark Connect server."""
+"""Spark in processes of its own, for benchmarks and tests, from pyspark's own wheel: a standalone
+cluster whose worker may stand in for another host, and a Spark Connect server."""
 
 from __future__ import annotations
 

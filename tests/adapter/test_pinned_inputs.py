@@ -60,7 +60,8 @@ FILES = {
             materialized='incremental', incremental_strategy='replace_partitions',
             partition_by='day',
         ) }}
-        select day, id, month(day) as month from {{ changed_partitions(source('src', 'log'), by='month') }}
+        select day, id, month(day) as month
+        from {{ changed_partitions(source('src', 'log'), by='month') }}
     """,
     "models/mixed.sql": """
         {{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}

@@ -260,10 +260,7 @@ class _ChosenReader(CarryingReader):
                 raise PartialRows(ABSENT)
         sources = sources_of(query)
         news = {label_of(item) for item, is_news in zip(sources, of_news, strict=True) if is_news}
-        found = _equal_columns(query, news)
-        for join in joins:
-            found |= _equal_columns(join, news)
-        return found
+        return {column for part in (query, *joins) for column in _equal_columns(part, news)}
 
     def _chosen_by_conditions(self, query: exp.Select) -> list[set[tuple[str, str]]]:
         """The same of conditions that ask for new rows."""
@@ -337,8 +334,7 @@ def _equal_columns(part: exp.Expr, of: Collection[str] = ()) -> set[tuple[str, s
     Args:
         of: names of tables, of which one side has to be; any, if there are none.
     """
-    using = part.args.get("using") or ()
-    found = {("", item.name.lower()) for item in using}
+    found = {("", item.name.lower()) for item in part.args.get("using") or ()}
     for name in ("on", "where"):
         for pair in equalities(part.args.get(name)):
             sides = [side for side in map(without_cast, pair) if isinstance(side, exp.Column)]

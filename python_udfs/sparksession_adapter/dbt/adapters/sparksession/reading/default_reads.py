@@ -137,10 +137,11 @@ class DefaultReads:
                 raise CompilationError(replaces_by_a_part(model["name"]))
             return
         if plan.news.is_asked:
-            knows_itself = asks_itself and (is_rebuild or self._reads_itself(model, sql))
-            if is_sql and knows_itself and not config.get(PARTIAL_RUNS):
+            if not is_sql or config.get(PARTIAL_RUNS):
+                return
+            if asks_itself and (is_rebuild or self._reads_own_table(model, sql)):
                 self._check(model, partial(problem_of_written, model["raw_code"]))
-            if is_sql and not (knows_itself or config.get(PARTIAL_RUNS)):
+            else:
                 self._check_results_of_runs(model, plan, sql, strategy in ADDING)
             return
         if asks_itself and not config.get(PARTIAL_RUNS):
@@ -193,9 +194,9 @@ class DefaultReads:
         manifest: Foreign = self._warehouse.manifest()
         return reads_itself(manifest.nodes[model["unique_id"]], manifest.macros)
 
-    def _reads_itself(self, model: Node, sql: str) -> bool:
-        """Whether a model whose SQL names its own table reads it in this run, not only asks for its
-        columns, say; or a macro does, in a query of its own."""
+    def _reads_own_table(self, model: Node, sql: str) -> bool:
+        """Whether a model that names its own table reads it in this run, and doesn't only ask for
+        its columns, say; a macro may read it in a query of its own."""
         manifest: Foreign = self._warehouse.manifest()
         if _is_read_by_macros(manifest.nodes[model["unique_id"]], manifest.macros):
             return True

@@ -18,6 +18,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     own_parts,
     query_behind,
     sources_of,
+    taken_by_star,
     without_cast,
 )
 from dbt.adapters.sparksession.reading.ranks import Rank, number_of_first, rank_by, rank_of
@@ -38,14 +39,15 @@ OF_PARTS: dict[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
 }
 ADDING = (exp.Sum, exp.Count, exp.CountIf)
 STAR = "*"
-CONDITIONS = ("where", "qualify", "group", "on", "using")
+CONDITIONS = ("where", "qualify", "group", "on")
 
 
 class HeldColumns:
     """What the columns of a statement's parts hold, noted from the innermost part to the whole.
 
     Args:
-        keeps_last: whether a window numbers the rows of a key so that the last row is the first.
+        keeps_last: whether a window is a `row_number()` by which the last row of each key may be
+            taken.
     """
 
     def __init__(self, keeps_last: Callable[[exp.Window], bool]) -> None:
@@ -102,8 +104,7 @@ class HeldColumns:
 
     def _select(self, query: exp.Select, whole: Collection[str] = ()) -> _Select:
         windows = [item for item in own_parts(query) if isinstance(item, exp.Window)]
-        ranks = {id(item): rank_of(item) for item in windows if self._keeps_last(item)}
-        numbers = {number: rank for number, rank in ranks.items() if rank is not None}
+        numbers = {id(item): rank_of(item) for item in windows if self._keeps_last(item)}
         held = {label_of(item): self.of(item) for item in sources_of(query)}
         return _Select(held, numbers, whole)
 
@@ -276,12 +277,11 @@ class _Select:
         return ranks[0] if len(ranks) == len(found) == 1 else None
 
     def _by_star(self, item: exp.Expr) -> Held:
-        star, table = (item.this, item.table) if isinstance(item, exp.Column) else (item, "")
-        left_out = {column.name.lower() for column in star.args.get("except_") or ()}
+        table, left_out = taken_by_star(item)
         return {
             name: _within(alias, values)
             for alias, held in self._sources.items()
-            if table.lower() in ("", alias)
+            if table in ("", alias)
             for name, values in held.items()
             if name not in left_out
         }

@@ -307,7 +307,7 @@ class NewsReader:
             raise NewsProblem(JOINED)
         if kind in ("SEMI", "ANTI"):
             return left if right is QueryRows.OTHERS else max(left, QueryRows.CHOSEN)
-        keeps_left, keeps_right = side in ("LEFT", "FULL"), side in ("RIGHT", "FULL")
+        keeps_left, keeps_right = keeps_all(join), side in ("RIGHT", "FULL")
         if (keeps_left and left < right) or (keeps_right and right < left):
             raise NewsProblem(OUTER)
         rows = max(left, right)

@@ -27,6 +27,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     query_behind,
     sources_of,
     subqueries,
+    taken_by_star,
     takes_some,
     without_cast,
 )
@@ -80,12 +81,10 @@ def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | 
     try:
         name = by.lower()
         columns = CarryingReader(name).columns_of(tree, {})
-        is_other = columns is not None and name not in columns and name in names_in_query(tree)
-        if (
-            _is_another(origin_of_column(tree, name))
-            and columns is not None
-            and (is_other or not columns)
-        ):
+        if columns is None:
+            return None
+        is_given = name in columns if name in names_in_query(tree) else bool(columns)
+        if not is_given and _is_another(origin_of_column(tree, name)):
             raise PartialRows(MOVED)
     except PartialRows as problem:
         return str(problem).format(by=by) + INSTEAD
@@ -264,7 +263,7 @@ class CarryingReader:
         names = set[str]()
         for name, item in named_columns(query):
             if item.is_star:
-                table = item.table.lower() if isinstance(item, exp.Column) else ""
+                table, _ = taken_by_star(item)
                 for alias, columns in carrying.items():
                     names |= columns if not table or alias in ("", table) else frozenset()
             elif carries(item.unalias(), carrying):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
@@ -103,7 +104,8 @@ def _unfold_names(query: exp.Select) -> None:
                 exp.alias_(value, item.alias_or_name) if item.alias_or_name else value
             )
         name, value = item.alias.lower(), item.unalias()
-        if name and any(isinstance(part, (exp.AggFunc, exp.Window)) for part in value.walk()):
+        parts = value.walk()
+        if name and any(is_aggregate(part) or isinstance(part, exp.Window) for part in parts):
             made[name] = value
             known |= {column.name.lower() for column in value.find_all(exp.Column)}
             if name not in known:  # a source's column goes before
@@ -275,6 +277,13 @@ def named_columns(query: exp.Select) -> list[tuple[str, exp.Expr]]:
         name = item.name if isinstance(item, exp.Column) else item.alias
         found.append(("*" if item.is_star else name.lower() or f"#{place}", item))
     return found
+
+
+def taken_by_star(item: exp.Expr) -> tuple[str, set[str]]:
+    """Of which source a select's `*` takes the columns, in lower case ("" for all of them), and
+    which of them it leaves out."""
+    star, table = (item.this, item.table) if isinstance(item, exp.Column) else (item, "")
+    return table.lower(), {column.name.lower() for column in star.args.get("except_") or ()}
 
 
 def names_in_query(query: exp.Expr) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dbt.adapters.sparksession.reading.query_parts import without_cast
+from dbt.adapters.sparksession.reading.query_parts import taken_by_star, without_cast
 from sqlglot import exp
 
 Place = tuple[str, str]  # alias of a source, column; in lower case
@@ -64,10 +64,8 @@ class Rank:
         return replace(self, by=frozenset(by), order=tuple(order))
 
 
-def rank_of(window: exp.Window) -> Rank | None:
-    """How a window numbers rows; None where it gives them no numbers of their own."""
-    if not isinstance(window.this, exp.RowNumber):
-        return None
+def rank_of(window: exp.Window) -> Rank:
+    """How a window of `row_number()` numbers rows."""
     order = window.args.get("order")
     items = order.expressions if order is not None else ()
     found = (
@@ -90,11 +88,11 @@ def number_of_first(condition: exp.Expr) -> exp.Expr | None:
     if not isinstance(condition, (exp.EQ, exp.LTE, exp.LT)):
         return None
     limit, least = condition.right, 2 if isinstance(condition, exp.LT) else 1
-    if not isinstance(limit, exp.Literal) or not limit.is_int or int(limit.name) < least:
+    if not isinstance(limit, exp.Literal) or not limit.is_int:
         return None
-    if isinstance(condition, exp.EQ) and int(limit.name) > least:
-        return None
-    return without_cast(condition.left)
+    number = int(limit.name)
+    takes_first = number == least if isinstance(condition, exp.EQ) else number >= least
+    return without_cast(condition.left) if takes_first else None
 
 
 def _place(column: exp.Column) -> Place:
@@ -103,7 +101,12 @@ def _place(column: exp.Column) -> Place:
 
 def _is_at(column: exp.Column, place: Place) -> bool:
     table, name = _place(column)
-    return name == place[1] and (not table or not place[0] or table == place[0])
+    return name == place[1] and _may_be_of(table, place)
+
+
+def _may_be_of(table: str, place: Place) -> bool:
+    """Whether a place is of a source, which is "" where it isn't named."""
+    return not table or not place[0] or table == place[0]
 
 
 def _given(place: Place, columns: Iterable[tuple[str, exp.Expr]]) -> list[Place]:
@@ -111,10 +114,8 @@ def _given(place: Place, columns: Iterable[tuple[str, exp.Expr]]) -> list[Place]
     found = []
     for name, item in columns:
         if item.is_star:
-            table = item.table.lower() if isinstance(item, exp.Column) else ""
-            star = item.this if isinstance(item, exp.Column) else item
-            left_out = {column.name.lower() for column in star.args.get("except_") or ()}
-            if place[1] not in left_out and (not table or not place[0] or table == place[0]):
+            table, left_out = taken_by_star(item)
+            if place[1] not in left_out and _may_be_of(table, place):
                 found.append(("", place[1]))
             continue
         value = item.unalias()

@@ -196,7 +196,7 @@ class TakenBack:
 
 def _columns_of_keys(sql: str, news: Collection[str], keys: Sequence[str]) -> str | None:
     """The columns of a key, as a query over changes makes them of columns of the table that it
-    reads the changes of, but for a query of a `union`; None where it can't be followed.
+    reads the changes of; None where that can't be followed, as through a `union`.
 
     Args:
         sql: the query; a model in Python has none, its keys have the names that they have there.
