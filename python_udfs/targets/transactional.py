@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from dbt.adapters.sparksession.executors import is_local
 from dbt.adapters.sparksession.versions.targets import (
     ROW_KEY,
     SIGN,
@@ -37,6 +38,9 @@ from python_udfs.targets.row_counts import check_rows
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
+NO_CONNECTION = re.compile(
+    r"connection refused|timed out|no route to host|unreachable|unknown ?host", re.IGNORECASE
+)
 STAGING = "staging__"
 LOCK_SECONDS = 60  # that a publication waits for another to end, living or killed
 WRITERS = 4  # connections that fill a staging table
@@ -210,10 +214,23 @@ class TransactionalStore(ABC):
         except Exception as exc:
             self._drop([name])
             message = str(server_error(exc, "")).removeprefix(": ").split("\n")[0]
-            raise PublishError(self._refusal(message, part)) from None
+            problem = self._out_of_reach(message) or self._refusal(message, part)
+            raise PublishError(problem) from None
         finally:
             kept.unpersist()
         return name
+
+    def _out_of_reach(self, message: str) -> str | None:
+        """Why executors on other hosts can't write: they don't reach the server, as the driver
+        does."""
+        is_local_spark = is_local(self._session.sparkContext.master or "local")
+        if is_local_spark or not NO_CONNECTION.search(message):
+            return None
+        url = self._options["url"].split("?")[0]
+        return (
+            f"the driver reaches {url}, and the executors, which write the rows, don't "
+            f"({message}); set a URL whose host and port they reach, too"
+        )
 
     def _make_or_check(self, table: str, types: Mapping[str, str], key: Sequence[str]) -> None:
         """Create a table, or check that it is as it would be created.

@@ -12,8 +12,10 @@ from dbt.adapters.sparksession.reading.fold_queries import (
     ALL_AGAIN,
     COUNTED,
     FILTERED,
+    MADE_AGAIN,
     RANKED,
     counts_rows,
+    problem_of_all_rows,
     problem_of_fold,
 )
 from dbt.adapters.sparksession.reading.news_queries import DISTINCT, JOINED, NUMBERED, OUTER
@@ -32,6 +34,10 @@ LAST_OF_DAY = "row_number() over (partition by id order by at desc) as nth"
 RANKED_ROWS = f"select *, {LAST_OF_DAY} from {NEW}"
 FIRST_OF_KEY = "row_number() over (partition by id order by at desc)"
 BY_KEY = "group by id"
+COUNTED_AGAIN, OF_CHOSEN = (
+    "select id, count(*) as v",
+    f"from dw.x where id in (select id from {NEW}) {BY_KEY}",
+)
 TOTAL = f"select id, sum(v) as total from {NEW} {BY_KEY}"
 
 
@@ -51,8 +57,10 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (LAST, f"select id, max(at) as at, max_by(v, at) as v from {NEW} {BY_KEY}", None),
     (FIRST, f"select id, min(at) as at, min_by(v, at) as v from {NEW} {BY_KEY}", None),
     (LAST, f"select * from (select *, {LAST_OF_DAY} from {NEW}) where nth = 1", None),
-    (LAST, f"select id, at, count(*) as v from dw.x where id in (select id from {NEW}) "
-     "group by id, at", None),
+    (LAST, f"select id, at, v from dw.x where id in (select id from {NEW})", None),
+    (LAST, f"{COUNTED_AGAIN}, current_timestamp() as at {OF_CHOSEN}", None),
+    (LAST, f"select * from ({COUNTED_AGAIN}, now() as at {OF_CHOSEN})", None),
+    (RANGE, f"select id, max(v) as v, min(v) as n {OF_CHOSEN}", None),
     (SUMS, f"select id, v, 1 as n from {NEW}", None),
     (SUMS, f"select id, sum(v) as v, count(*) as n from {NEW} {BY_KEY}", None),
     (SUMS, f"select id, cast(coalesce(sum(v), 0) as bigint) as v, count_if(v > 1) as n from {NEW} "
@@ -80,6 +88,14 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (RANGE, f"select id, max(v) as v, min(v) as n from {NEW} {BY_KEY}", None),
     (LISTS, f"select id, collect_set(v) as v from {NEW} {BY_KEY}", None),
     (BITMAP, f"select id, bitmap_construct_agg(v) as v from {NEW} {BY_KEY}", None),
+    # what is made of all rows of a key again
+    (LAST, f"{COUNTED_AGAIN}, at {OF_CHOSEN}, at", MADE_AGAIN.format(column="v")),
+    (LAST, f"{COUNTED_AGAIN}, min(at) as at {OF_CHOSEN}", MADE_AGAIN.format(column="v")),
+    (LAST, f"select id, v, min(at) over (partition by id) as at from dw.x where id in (select id "
+     f"from {NEW})", MADE_AGAIN.format(column="at")),
+    (RANGE, f"select id, sum(v) as v, 1 as n {OF_CHOSEN}", MADE_AGAIN.format(column="v")),
+    (SUMS, f"select x.id, x.v, 1 as n from dw.x as x join {NEW} as n on n.k = x.k", AGAIN),
+    (SUMS, f"select n.id, y.v, 1 as n from dw.y as y join {NEW} as n on n.k = y.k", None),
     # counts that are kept as values
     (LAST, f"select id, max(at) as at, count(*) as v from {NEW} {BY_KEY}", counted("v")),
     (LAST, f"select id, min(at) as at, max(v) as v from {NEW} {BY_KEY}", counted("at")),
@@ -177,6 +193,30 @@ def test_a_fold_puts_the_runs_together_or_the_query_is_named(
     columns = [("id", "int"), ("v", kind)]
     columns += [(name, "int") for name in ("at", "n") if f"'{name}'" in str(config)]
     assert problem_of_fold(sql, [NEW], fold.bound(columns)) == problem
+
+
+ALL_ROWS: list[tuple[dict[str, object], str, str | None]] = [
+    (LAST, "select id, at, v from dw.x where v > 1", None),
+    (LAST, "select id, max(at) as at, max_by(v, at) as v from dw.x group by id", None),
+    (LAST, "select id, now() as at, sum(v) as v from dw.x group by id", None),
+    (RANGE, "select id, max(v) as v, min(v) as n from dw.x group by id", None),
+    (LAST, "select id, max(at) as at, sum(v) as v from dw.x group by id", "v"),
+    (LAST, "select id, min(at) as at, 1 as v from dw.x group by id", "at"),
+    (LAST, "select id, at, row_number() over (partition by k order by at) as v from dw.x", "v"),
+    (LAST, "select id, at, v from (select id, at, count(*) as v from dw.x group by id, at)", "v"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "sql", "column"), ALL_ROWS)
+def test_a_fold_takes_what_is_made_of_all_rows_or_the_query_is_named(
+    config: dict[str, object], sql: str, column: str | None
+) -> None:
+    names = ("id", "v", "n") if config is RANGE else ("id", "v", "at")
+    fold = Fold.read("m", "id", config).bound([(name, "int") for name in names])
+    expected = MADE_AGAIN.format(column=column) if column else None
+    assert problem_of_all_rows(sql, fold) == expected
+    beside = f"with unused as (select * from {NEW}) {sql}"
+    assert problem_of_fold(beside, [NEW], fold) == expected
 
 
 def test_each_change_of_a_zipper_counts() -> None:

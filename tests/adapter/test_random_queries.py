@@ -149,18 +149,21 @@ class Folding(Kind):
         return problem_of_fold(sql, [NEW], fold) or problem_of_choice(sql, [NEW], ["id"])
 
     def held(self, runs: list[list[Row]]) -> Any:
-        rows_of = defaultdict(list)
-        for row in (row for run in runs for row in run):
-            rows_of[row[0]].append(row)
-        return {key: self._folded(rows) for key, rows in rows_of.items()}
+        rows_of: dict[Any, list[list[Row]]] = defaultdict(lambda: [[] for _ in runs])
+        for at, run in enumerate(runs):
+            for row in run:
+                rows_of[row[0]][at].append(row)
+        return {key: self._folded(in_runs) for key, in_runs in rows_of.items()}
 
-    def _folded(self, rows: list[Row]) -> Row:
-        newest: list[Row] = []
+    def _folded(self, runs: list[list[Row]]) -> Row:
+        rows, newest = [row for run in runs for row in run], list[Row]()
         if "sequence" in self.fold:
             if any(row[-1] is None for row in rows):
                 raise Unfit  # such a row has no place
             highest = max(row[-1] for row in rows)
-            newest = [row for row in rows if row[-1] == highest]
+            in_runs = ([row for row in run if row[-1] == highest] for run in runs)
+            # of two runs that of the first may stay
+            newest = next(found for found in in_runs if found)
         folded = []
         for at, name in enumerate(COLUMNS[1:], start=1):
             function = self.fold["aggregates"].get(name)
@@ -213,7 +216,7 @@ def kind_named(name: str, rng: random.Random) -> Kind:
         fold["sequence"] = "at"
     else:
         fold["aggregates"]["at"] = "max"
-    return Folding(rng, kept=("id",), fold=fold)
+    return Folding(rng, kept=("id",), chooses=rng.random() < 0.5, fold=fold)
 
 
 def tried(kind: Kind, sql: str, database: Database) -> Iterator[tuple[Any, Any]]:

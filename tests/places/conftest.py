@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.support.child import child_process
 from tests.support.dbt_project import DbtProject
-from tests.support.postgres_server import PostgresServer, postgres_folder
+from tests.support.postgres_server import LOCALHOST, PostgresServer, postgres_folder
 
 
 @pytest.fixture
-def postgres(make_project: Callable[..., DbtProject], tmp_path: Path) -> Iterator[PostgresServer]:
+def start_postgres(
+    make_project: Callable[..., DbtProject], tmp_path: Path
+) -> Iterator[Callable[..., PostgresServer]]:
+    """Starts a server at an address of this machine, LOCALHOST if it is given none."""
     programs = postgres_folder()
     if programs is None:
         pytest.skip("no PostgreSQL server: neither initdb on the PATH nor Debian's packages")
@@ -23,6 +27,16 @@ def postgres(make_project: Callable[..., DbtProject], tmp_path: Path) -> Iterato
         if error:
             pytest.skip(f"PostgreSQL's driver could not be had: {error[:300]}")
         driver = child.class_path(any_project)
-    server = PostgresServer(programs, tmp_path, driver)
-    yield server
-    server.stop()
+    with ExitStack() as servers:
+
+        def started(host: str = LOCALHOST) -> PostgresServer:
+            server = PostgresServer(programs, tmp_path, driver, host)
+            servers.callback(server.stop)
+            return server
+
+        yield started
+
+
+@pytest.fixture
+def postgres(start_postgres: Callable[..., PostgresServer]) -> PostgresServer:
+    return start_postgres()

@@ -10,7 +10,7 @@ import copy
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
@@ -23,10 +23,11 @@ from benchmarks.spark_servers import can_isolate, connect_server, standalone
 from tests.support.child import child_process
 from tests.support.dbt_project import REPO
 from tests.support.killed_runs import kill, start
-from tests.support.postgres_server import PASSWORD, USER, PostgresServer
+from tests.support.postgres_server import LOCALHOST, PASSWORD, USER, PostgresServer
 from tests.support.warehouse import SAMPLE, Counts, Warehouse, differing, truth
 
 MODELS = ("--select", "+dws_trade__user_status_td", "--exclude-resource-type", "unit_test")
+UNREACHED = "the executors, which write the rows, don't (Connection refused)"
 LAST_FILES = 8  # that come in one by one, each with a run that is killed
 
 
@@ -70,9 +71,9 @@ def ran(there: Warehouse, *arguments: str, **env: str | None) -> str:
     return str(done.stdout)
 
 
-def published(name: str, there: Warehouse, server: PostgresServer) -> Counts:
-    """The counts to date as PostgreSQL has them, once they were written there. A run on a Connect
-    server has no Spark of its own, so another process with one writes them."""
+def publish(name: str, there: Warehouse, server: PostgresServer) -> str:
+    """What publishing to a server printed. A run on a Connect server has no Spark of its own, so
+    another process with one writes the rows."""
     env: dict[str, str | None] = {
         "PUBLISH_TARGETS": "serving=postgres",
         "PUBLISH_SERVING_URL": server.url("postgres"),
@@ -81,7 +82,12 @@ def published(name: str, there: Warehouse, server: PostgresServer) -> Counts:
     }
     if name == "connect":
         env |= {"DBT_TARGET": "local", "SPARK_REMOTE": None}
-    ran(there, "run-operation", "publish_to", "--args", "{target: serving}", **env)
+    arguments = ("run-operation", "publish_to", "--args", "{target: serving}")
+    return str(there.subprocess(*arguments, env=env).stdout)
+
+
+def published(server: PostgresServer) -> Counts:
+    """The counts to date as PostgreSQL has them."""
     client = server.connect()
     rows = client.query("select user_id, biz_status, order_count, amount_sum from user_status")
     client.close()
@@ -94,7 +100,7 @@ def published(name: str, there: Warehouse, server: PostgresServer) -> Counts:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["cluster", "connect", "store"])
 def test_the_sample_is_the_server_s_own_counts_after_kills(
-    tmp_path: Path, postgres: PostgresServer, name: str
+    tmp_path: Path, start_postgres: Callable[..., PostgresServer], name: str
 ) -> None:
     seed = int(os.environ.get("PLACE_SEED") or random.SystemRandom().randrange(10**6))
     kills, chance = int(os.environ.get("PLACE_KILLS", "2")), random.Random(seed)
@@ -129,7 +135,12 @@ def test_the_sample_is_the_server_s_own_counts_after_kills(
             ran(there, "run-operation", "expire_versions", "--args", "{keep: 1}")
             assert differing(truth("final"), here.td()) == []
             assert differing(truth("final"), here.td("published.dws_trade__user_status_td")) == []
-            assert differing(truth("final"), published(name, there, postgres)) == []
+            # where a worker on another host reaches it
+            server = start_postgres(env.get("SPARK_DRIVER_HOST", LOCALHOST))
+            printed = publish(name, there, server)
+            assert differing(truth("final"), published(server)) == [], printed
+            if name == "cluster" and can_isolate():
+                assert UNREACHED in publish(name, there, start_postgres())
             ran(there, "docs", "generate", *MODELS[:2])
             found = here.contents()
     local.build()

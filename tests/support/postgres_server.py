@@ -21,13 +21,13 @@ from tests.support.sql_client import SqlClient, SqlError
 
 # a server that is killed leaves what it wrote to the system, whether or not it reached the disk
 OPTIONS = """
--c listen_addresses=127.0.0.1
 -c unix_socket_directories=
 -c fsync=off
 -c shared_buffers=32MB
 """
 USER, PASSWORD = "app", "word-of-the-app"
 START_SECONDS = 60
+LOCALHOST = "127.0.0.1"
 
 
 def postgres_folder() -> Path | None:
@@ -44,7 +44,7 @@ def postgres_folder() -> Path | None:
 
 
 class PostgresServer:
-    """PostgreSQL on a free port of 127.0.0.1, with the user USER who may do anything.
+    """PostgreSQL on a free port, with the user USER who may do anything.
 
     It refuses to run as root; then it is another user's, in a folder that this user may reach.
 
@@ -52,13 +52,15 @@ class PostgresServer:
         programs: see `postgres_folder`.
         folder: for what it prints.
         driver: jar files, separated by colons, with the JDBC driver.
+        host: the address of this machine at which it listens.
 
     Raises:
         RuntimeError: it did not start; the message ends with what it printed.
     """
 
-    def __init__(self, programs: Path, folder: Path, driver: str) -> None:
+    def __init__(self, programs: Path, folder: Path, driver: str, host: str = LOCALHOST) -> None:
         [self.port] = free_ports(1)
+        self._host = host
         self._programs, self._log = programs, folder / "postgres.log"
         self._own = Path(tempfile.mkdtemp(prefix="postgres"))
         self._as_user: dict[str, Any] = {"cwd": self._own}
@@ -81,6 +83,8 @@ class PostgresServer:
             capture_output=True,
             check=True,
         )
+        with (self._own / "data" / "pg_hba.conf").open("a") as logins:
+            logins.write(f"host all all {host}/24 scram-sha-256\n")
         self._printed = (folder / "client.log").open("w")
         self._gateway, _ = start_jvm(driver, ["-Xmx128m"], self._printed)
         self.start()
@@ -112,6 +116,7 @@ class PostgresServer:
                     "-D",
                     self._own / "data",
                     f"--port={self.port}",
+                    *("-c", f"listen_addresses={self._host}"),
                     *OPTIONS.split(),
                 ],
                 **self._as_user,
@@ -130,7 +135,7 @@ class PostgresServer:
         self._process.wait()
 
     def url(self, database: str) -> str:
-        return f"jdbc:postgresql://127.0.0.1:{self.port}/{database}"
+        return f"jdbc:postgresql://{self._host}:{self.port}/{database}"
 
     def connect(self, database: str = "postgres") -> SqlClient:
         """A new connection, which one thread may use."""

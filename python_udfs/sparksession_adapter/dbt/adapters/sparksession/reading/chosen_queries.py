@@ -27,6 +27,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     UnreadableQuery,
     equalities,
+    gives_none_of,
     joins_of,
     label_of,
     parsed,
@@ -190,7 +191,7 @@ class _ChosenReader(CarryingReader):
                 raise PartialRows(JOINED)
         # new rows whose columns are given look up what they are joined with
         choosing = [
-            columns is not None or (is_news and (_is_distinct(item) or _gives_none_of(query, item)))
+            columns is not None or (is_news and (_is_distinct(item) or gives_none_of(query, item)))
             for item, is_news, columns in zip(sources, of_news, found, strict=True)
         ]
         self._check_joins(query, joins, choosing)
@@ -305,14 +306,6 @@ def _is_distinct(source: exp.Expr) -> bool:
     """Whether what stands in a `from` has each of its rows once."""
     query = query_behind(source)[0]
     return query is not None and bool(query.args.get("distinct") or query.args.get("group"))
-
-
-def _gives_none_of(query: exp.Select, source: exp.Expr) -> bool:
-    """Whether a select gives no column of what it reads, as far as their names show."""
-    name = label_of(source)
-    given = [column for item in query.expressions for column in item.find_all(exp.Column)]
-    is_bare = any(isinstance(item, exp.Star) for item in query.expressions)
-    return bool(given) and not is_bare and not {"", name} & {item.table.lower() for item in given}
 
 
 def _names_of_news(tree: exp.Expr) -> set[str]:

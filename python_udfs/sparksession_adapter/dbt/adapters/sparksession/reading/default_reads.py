@@ -21,7 +21,12 @@ from dbt.adapters.sparksession.reading.definitions import (
     PARTIAL_RUNS,
     used_macros,
 )
-from dbt.adapters.sparksession.reading.fold_queries import ALL_AGAIN, counts_rows, problem_of_fold
+from dbt.adapters.sparksession.reading.fold_queries import (
+    ALL_AGAIN,
+    counts_rows,
+    problem_of_all_rows,
+    problem_of_fold,
+)
 from dbt.adapters.sparksession.reading.macro_calls import is_from_outside
 from dbt.adapters.sparksession.reading.news import (
     REPLACING,
@@ -187,6 +192,8 @@ class DefaultReads:
                 f"{model['name']} {ALL_AGAIN}; or, if all rows are meant, set {ADDS_ALL}=true in "
                 "its config."
             )
+        if model["language"] == "sql":
+            self._check(model, partial(problem_of_all_rows, sql, fold))
 
     def _asks_itself(self, model: Node, plan: ReadPlan) -> bool:
         if model["language"] != "sql":

@@ -19,8 +19,18 @@ from dbt.adapters.sparksession.reading.news_queries import (
     NewsProblem,
     NewsReader,
     QueryRows,
+    reads_news,
 )
-from dbt.adapters.sparksession.reading.query_parts import NEWS, own_parts, parsed
+from dbt.adapters.sparksession.reading.own_choices import OwnChoices
+from dbt.adapters.sparksession.reading.query_parts import (
+    NEWS,
+    gives_none_of,
+    origin_of_column,
+    own_parts,
+    parsed,
+    sources_of,
+    without_cast,
+)
 from dbt.adapters.sparksession.reading.ranks import Rank
 from sqlglot import exp
 
@@ -33,6 +43,11 @@ FILTERED = (
     "leaves out or joins rows by {column}, which it makes of the new rows alone, so that rows of "
     "earlier runs stay which are left out now; give it as a column, and leave rows out where the "
     "keyed table is read"
+)
+MADE_AGAIN = (
+    "makes {column} of all rows again, and its fold may keep what an earlier run made of a part of "
+    "them; take strategy 'merge' for such rows, let the fold aggregate new rows, or let "
+    "current_timestamp() be its sequence"
 )
 RANKED = (
     "compares the new rows among themselves alone (a window function, or a limit), so that rows of "
@@ -96,12 +111,54 @@ def problem_of_fold(sql: str, news: Collection[str], fold: Fold | Zipper) -> str
     reader = _FoldReader(fold, counts)
     try:
         rows = reader.rows_of(tree, {})
+        if counts and _counts_own_rows(tree, OwnChoices(news)):
+            return AGAIN
         if counts and rows is not QueryRows.NEW:
             return DISTINCT if rows is QueryRows.KEYS else AGAIN
-        reader.check_columns(tree)
+        if rows is QueryRows.OTHERS:
+            return _problem_of_rows_again(tree, fold)
+        reader.check_columns(tree, rows is QueryRows.CHOSEN)
     except NewsProblem as problem:
         return str(problem)
     return None
+
+
+def problem_of_all_rows(sql: str, fold: Fold | Zipper) -> str | None:
+    """Why a fold doesn't take what a query makes of all rows in place of what it made of those of
+    an earlier run; None where it does, as far as the query shows.
+
+    Args:
+        sql: a query that asks for nothing that is new.
+        fold: bound to its columns; it counts no rows.
+
+    Raises:
+        UnreadableQuery: it can't be parsed.
+    """
+    tree = parsed(sql, (), "")
+    return None if tree is None else _problem_of_rows_again(tree, fold)
+
+
+def _problem_of_rows_again(tree: exp.Expr, fold: Fold | Zipper) -> str | None:
+    reader = _AllRowsReader(fold, False)
+    try:
+        reader.rows_of(tree, {})
+        reader.check_columns(tree, are_chosen=True)
+    except NewsProblem as problem:
+        return str(problem)
+    return None
+
+
+def _counts_own_rows(tree: exp.Expr, own: OwnChoices) -> bool:
+    """Whether a query has new rows choose rows of their own table by a join, as often as they
+    find them."""
+    for query in tree.find_all(exp.Select):
+        sources = sources_of(query)
+        news = [item for item in sources if reads_news(item)]
+        others = [item for item in sources if not any(item is each for each in news)]
+        choose = any(gives_none_of(query, item) for item in news)
+        if choose and any(map(own.reads_own, others)):
+            return True
+    return False
 
 
 class _FoldReader(NewsReader):
@@ -113,6 +170,7 @@ class _FoldReader(NewsReader):
         super().__init__(counts)
         self._fold, self._columns = fold, HeldColumns(self._keeps_last)
         self._aggregates: dict[str, Aggregate] = {}
+        self._key = {name.lower() for name in fold.key}
         self._order = tuple(name.lower() for name in _order_of(fold))
         self._orders, self._descending = {*self._order}, set[str]()
         if isinstance(fold, Fold):
@@ -121,20 +179,27 @@ class _FoldReader(NewsReader):
                 self._orders |= {name.lower() for name in (*group.sequence, *group.tie_break)}
                 self._descending |= {name.lower() for name in group.descending}
 
-    def check_columns(self, tree: exp.Expr) -> None:
+    def check_columns(self, tree: exp.Expr, are_chosen: bool) -> None:
         """Look at what the columns of the whole statement hold.
+
+        Args:
+            are_chosen: whether its rows are others than new rows, which these choose.
 
         Raises:
             NewsProblem: the fold doesn't put the runs' values of a column together.
         """
+        if are_chosen and self._order and all(_is_of_run(tree, name) for name in self._order):
+            return  # what the last run made is the newest
+        problem = MADE_AGAIN if are_chosen else COUNTED
         held = self._columns.of(tree)
         for name, values in held.items():
             for value in values:
                 if isinstance(value, Rank):
                     if not self._is_order_of(value):
-                        raise NewsProblem(RANKED)
+                        again = problem.format(column=_shown(name))
+                        raise NewsProblem(again if are_chosen else RANKED)
                 elif not self._is_put_together(value, name, held):
-                    raise NewsProblem(COUNTED.format(column=_shown(name)))
+                    raise NewsProblem(problem.format(column=_shown(name)))
 
     def _of_set(self, query: exp.SetOperation, ctes: Mapping[str, QueryRows]) -> QueryRows:
         rows = super()._of_set(query, ctes)
@@ -147,7 +212,7 @@ class _FoldReader(NewsReader):
                 raise NewsProblem(COUNTED.format(column=_shown(name)))
 
     def chooses(self, query: exp.Select) -> None:
-        chosen_by = self._columns.chosen_by(query)
+        chosen_by = self._columns.note_select(query)
         if chosen_by is not None:
             raise NewsProblem(FILTERED.format(column=_shown(chosen_by)))
 
@@ -186,7 +251,8 @@ class _FoldReader(NewsReader):
             return True
         if isinstance(value, (exp.Max, exp.Min)) and name in self._orders:
             return isinstance(value, exp.Min) is (name in self._descending)
-        if isinstance(value, (exp.ArgMax, exp.ArgMin)) and aggregate is None:
+        is_last = isinstance(value, (exp.ArgMax, exp.ArgMin)) and aggregate is None
+        if is_last and name not in self._key:
             return len(self._order) == 1 and self._is_newest(value, held.get(self._order[0], ()))
         return function in PUT_TOGETHER.get(type(value), ())
 
@@ -212,7 +278,7 @@ class _FoldReader(NewsReader):
     def _is_order_of(self, rank: Rank) -> bool:
         """Whether rows are numbered by the fold's key, and as the fold orders them, the last
         first."""
-        if not {name.lower() for name in self._fold.key} <= rank.names:
+        if not self._key <= rank.names:
             return False
         if isinstance(self._fold, Zipper):  # each change counts
             return {*self._order} <= rank.names
@@ -220,11 +286,27 @@ class _FoldReader(NewsReader):
         return rank.ordered_by[: len(wanted)] == wanted
 
 
+class _AllRowsReader(_FoldReader):
+    """Follows what a statement makes of all rows."""
+
+    def _of_select(self, query: exp.Select, ctes: Mapping[str, QueryRows]) -> QueryRows:
+        rows = super()._of_select(query, ctes)
+        self._columns.note_select(query)
+        return rows
+
+
 def _order_of(fold: Fold | Zipper) -> tuple[str, ...]:
     """The columns that order the rows of a key, but for those of its groups."""
     if isinstance(fold, Fold):
         return (*fold.others.sequence, *fold.others.tie_break)
     return (*fold.sequence, fold.time)
+
+
+def _is_of_run(tree: exp.Expr, name: str) -> bool:
+    """Whether a column of a query has the time of the run in all rows."""
+    value = without_cast(origin_of_column(tree, name))
+    is_now = isinstance(value, exp.Anonymous) and value.name.lower() == "now"
+    return is_now or isinstance(value, exp.CurrentTimestamp)
 
 
 def _shown(name: str) -> str:

@@ -98,10 +98,6 @@ class HeldColumns:
             self._grouped.add(id(query))
         return select.chosen_by(query, within)
 
-    def chosen_by(self, query: exp.Select) -> str | None:
-        """What note_select returns, of a select over other rows than new rows."""
-        return self._select(query).chosen_by(query, CONDITIONS)
-
     def _select(self, query: exp.Select, whole: Collection[str] = ()) -> _Select:
         windows = [item for item in own_parts(query) if isinstance(item, exp.Window)]
         numbers = {id(item): rank_of(item) for item in windows if self._keeps_last(item)}

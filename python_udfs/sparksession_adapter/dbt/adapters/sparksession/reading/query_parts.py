@@ -187,6 +187,14 @@ def label_of(source: exp.Expr) -> str:
     return source.alias_or_name.lower() or f"#{id(source)}"
 
 
+def gives_none_of(query: exp.Select, source: exp.Expr) -> bool:
+    """Whether a select gives no column of what it reads, as far as their names show."""
+    name = label_of(source)
+    given = [column for item in query.expressions for column in item.find_all(exp.Column)]
+    is_bare = any(isinstance(item, exp.Star) for item in query.expressions)
+    return bool(given) and not is_bare and not {"", name} & {item.table.lower() for item in given}
+
+
 def conditions_of(condition: exp.Expr | None) -> list[exp.Expr]:
     """The conditions that all have to hold where a condition does."""
     if condition is None:

@@ -29,6 +29,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     label_of,
     origin_of_column,
     sources_of,
+    subqueries,
 )
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND, SIGN
 from dbt.adapters.sparksession.reading.view_marks import statement_of
@@ -70,6 +71,8 @@ def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
     passed: set[int] = set()
     for query in tree.find_all(exp.Select):
         sources = [item for item in sources_of(query) if reads_news(item)]
+        if not sources and any(map(reads_news, subqueries(query))):
+            return True  # rows that changes choose don't have the changes' kind
         for item in query.expressions:
             is_kind = bool(sources) and item.alias_or_name.lower() == kind.lower()
             if is_kind and not _is_handed_on(item, names, sources):
