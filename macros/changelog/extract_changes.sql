@@ -77,7 +77,8 @@
             and adapter.ranges.writes(flags)
             and not adapter.reading.nothing_new(model, graph)
         ) -%}
-        {{- _extract_changes(plan, inputs, writes, writes and is_incremental()) -}}
+        {%- set changes = _extract_changes(plan, inputs, writes, writes and is_incremental()) -%}
+        {{- adapter.default_reads.given_by(model, 'extract_changes', changes) -}}
     {%- endif -%}
 {%- endmacro %}
 

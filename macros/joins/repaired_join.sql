@@ -69,26 +69,30 @@
         {%- do config(adapter.joins.derived_config(model, config, declared)) -%}
     {%- else -%}
         {%- set join = adapter.joins.declared_join(model, declared, context) -%}
-        {#- in a unit test, whose inputs are CTEs, there is no model that it adds to -#}
-        {%- set adds = not join.left.relation.is_cte and is_incremental() -%}
-        {%- set number = adapter.joins.record_join(model, join, adds) -%}
-        {%- if join.left.index -%}
-            {#- recorded by each commit: a run in which it has nothing new either isn't made -#}
-            {%- do pinned(join.left.index) -%}
-        {%- endif -%}
-        {%- set left = _state_of(join.left) -%}
-        {%- set right = _state_of(join.right) -%}
-        {%- set new_left = _changed_left(join) -%}
-        {%- set new_right = new_changes(join.right.relation, by=join.right.key) -%}
-        {%- if adapter.reading.plan(model).makes_all_rows(adds) -%}
-            {%- do _warn_of_skew(join, left, right) -%}
-            {{- _pairs(join, left, right, number) -}}
-        {%- elif adapter.ranges.writes(flags) and adapter.reading.plan(model).changes_nothing
-            and not join.columns | reject('in', _columns_of(this)) | list -%}
-            {{- _no_pairs(join, number) -}}
-        {%- else -%}
-            {{- _changed_pairs(join, [left, new_left], [right, new_right], number) -}}
-        {%- endif -%}
+        {{- adapter.default_reads.given_by(model, declared.form, _rows_of_join(join)) -}}
+    {%- endif -%}
+{%- endmacro %}
+
+{% macro _rows_of_join(join) -%}
+    {#- in a unit test, whose inputs are CTEs, there is no model that it adds to -#}
+    {%- set adds = not join.left.relation.is_cte and is_incremental() -%}
+    {%- set number = adapter.joins.record_join(model, join, adds) -%}
+    {%- if join.left.index -%}
+        {#- recorded by each commit: a run in which it has nothing new either isn't made -#}
+        {%- do pinned(join.left.index) -%}
+    {%- endif -%}
+    {%- set left = _state_of(join.left) -%}
+    {%- set right = _state_of(join.right) -%}
+    {%- set new_left = _changed_left(join) -%}
+    {%- set new_right = new_changes(join.right.relation, by=join.right.key) -%}
+    {%- if adapter.reading.plan(model).makes_all_rows(adds) -%}
+        {%- do _warn_of_skew(join, left, right) -%}
+        {{- _pairs(join, left, right, number) -}}
+    {%- elif adapter.ranges.writes(flags) and adapter.reading.plan(model).changes_nothing
+        and not join.columns | reject('in', _columns_of(this)) | list -%}
+        {{- _no_pairs(join, number) -}}
+    {%- else -%}
+        {{- _changed_pairs(join, [left, new_left], [right, new_right], number) -}}
     {%- endif -%}
 {%- endmacro %}
 

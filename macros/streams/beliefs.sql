@@ -52,7 +52,8 @@
         ) -%}
             {%- set changes = _changes_since_believed(declared, all_rows) -%}
         {%- endif -%}
-        {{- _changed_beliefs(declared, changes, known.time) -}}
+        {%- set changed = _changed_beliefs(declared, changes, known.time) -%}
+        {{- adapter.default_reads.given_by(model, 'beliefs', changed, declared.key | list) -}}
     {%- endif -%}
 {%- endmacro %}
 

@@ -40,18 +40,25 @@
 {% macro _streamed(given) -%}
     {%- if execute -%}
         {%- set stream = adapter.streams.declared_stream(model, given, graph) -%}
-        {%- set adds = not given.rows.is_cte and is_incremental() -%}
-        {%- set number = adapter.streams.record_change_number(model) -%}
-        {%- set all_rows = pinned(given.rows) -%}
-        {%- set changes = new_changes(given.rows, by=stream.key | list) -%}
-        {%- if stream.sequence -%}
-            {{- _ordered_changes(stream, changes, number, adds) -}}
-        {%- else -%}
-            {%- if adds and adapter.reading.plan(model).news.reads_whole -%}
-                {%- set changes = _changes_since_last(stream, all_rows) -%}
-            {%- endif -%}
-            {{- _net_changes_of_keys(stream, changes, number) -}}
+        {%- set rows = _rows_of_stream(stream, given.rows) -%}
+        {#- a change that is left out would leave what the key was -#}
+        {%- set by = stream.key | list if stream.keeps_removed else none -%}
+        {{- adapter.default_reads.given_by(model, given.form, rows, by) -}}
+    {%- endif -%}
+{%- endmacro %}
+
+{% macro _rows_of_stream(stream, relation) -%}
+    {%- set adds = not relation.is_cte and is_incremental() -%}
+    {%- set number = adapter.streams.record_change_number(model) -%}
+    {%- set all_rows = pinned(relation) -%}
+    {%- set changes = new_changes(relation, by=stream.key | list) -%}
+    {%- if stream.sequence -%}
+        {{- _ordered_changes(stream, changes, number, adds) -}}
+    {%- else -%}
+        {%- if adds and adapter.reading.plan(model).news.reads_whole -%}
+            {%- set changes = _changes_since_last(stream, all_rows) -%}
         {%- endif -%}
+        {{- _net_changes_of_keys(stream, changes, number) -}}
     {%- endif -%}
 {%- endmacro %}
 

@@ -141,6 +141,22 @@ def is_same_table(name: str, uuid: str | None, other_name: str, other_uuid: str 
 
 
 @dataclass(frozen=True)
+class GivenRows:
+    """Rows that a macro gives a model's query, and makes right by itself: of a join, a stream, or
+    extracts. They are those of one run.
+
+    Attributes:
+        text: the part of the query.
+        macro: the macro's name.
+        key: columns by which the macro looks into the model's own table; none where it doesn't.
+    """
+
+    text: str
+    macro: str
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class News:
     """How a model reads what is new in its inputs.
 
@@ -154,6 +170,7 @@ class News:
         texts: the parts of its query that read what is new.
         removals: those of them that may hold rows that have gone.
         unseen_by: key by which unseen_rows leaves out what the model's own table holds.
+        given: the parts of its query that macros make right by themselves.
     """
 
     is_asked: bool = False
@@ -165,6 +182,7 @@ class News:
     texts: frozenset[str] = frozenset()
     removals: frozenset[str] = frozenset()
     unseen_by: tuple[str, ...] = ()
+    given: frozenset[GivenRows] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -372,6 +390,10 @@ class Inputs:
                 removals=plan.news.removals | ({text} if may_remove else set()),
             ),
         )
+
+    def note_given(self, model_id: str, given: GivenRows) -> ReadPlan:
+        """Note a part of a model's query that a macro makes right by itself; the new plan."""
+        return self.change(model_id, lambda plan: plan.with_news(given=plan.news.given | {given}))
 
     def note_properties(self, model_id: str, properties: Mapping[str, str]) -> ReadPlan:
         """Let the model's next commit say this too; the new plan."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.held_columns import HeldColumns
+from dbt.adapters.sparksession.reading.news_queries import reads_news
 from dbt.adapters.sparksession.reading.own_choices import (
     OwnChoices,
     holds_by_exists,
@@ -99,7 +100,7 @@ def problem_of_choice(sql: str, news: Collection[str], key: Collection[str]) -> 
     if tree is None:
         return None
     try:
-        reader = _ChosenReader(tree, OwnChoices(news), key)
+        reader = _ChosenReader(OwnChoices(news), key)
         reader.columns_of(tree, {})
         reader.check_columns(tree)
     except PartialRows as problem:
@@ -118,7 +119,7 @@ def chosen_tables(sql: str, news: Collection[str], key: Collection[str]) -> tupl
         tree = parsed(sql, news, NEWS)
         if tree is None:
             return True, True
-        reader = _ChosenReader(tree, OwnChoices(news), key)
+        reader = _ChosenReader(OwnChoices(news), key)
         reader.columns_of(tree, {})
     except (UnreadableQuery, PartialRows):
         return True, True
@@ -131,9 +132,8 @@ class _ChosenReader(CarryingReader):
     ranked, counted, joined = RANKED, COUNTED, JOINED
     strict = True
 
-    def __init__(self, tree: exp.Expr, own: OwnChoices, key: Collection[str]) -> None:
+    def __init__(self, own: OwnChoices, key: Collection[str]) -> None:
         super().__init__("")
-        self._news = _names_of_news(tree)
         self._own, self._key = own, {name.lower() for name in key}
         self._held = HeldColumns(self._keeps_last)
         self.are_own: set[bool] = set()  # of the chosen tables: whether new rows are read of them
@@ -168,10 +168,6 @@ class _ChosenReader(CarryingReader):
             if chosen and not is_news and (is_vague or label_of(item) in names):
                 self.are_own.add(self._own.reads_own(item))
 
-    def _names_news(self, query: exp.Expr) -> bool:
-        """Whether a part of the statement reads new rows, also by the name of a CTE."""
-        return any(table.name.lower() in self._news for table in query.find_all(exp.Table))
-
     def _of_table(self, table: exp.Table, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
         return ctes.get(table.name.lower())
 
@@ -179,7 +175,7 @@ class _ChosenReader(CarryingReader):
         joins, sources = joins_of(query), sources_of(query)
         found = [self.columns_of(item, ctes) for item in sources]
         of_news = [
-            columns is None and self._names_news(item)
+            columns is None and reads_news(item)
             for item, columns in zip(sources, found, strict=True)
         ]
         for inner in subqueries(query):
@@ -243,7 +239,7 @@ class _ChosenReader(CarryingReader):
         if not any(choosing) or not any(
             self._own.reads_own(item)
             for item, chooses in zip(sources, choosing, strict=True)
-            if not chooses and not self._names_news(item)
+            if not chooses and not reads_news(item)
         ):
             return
         at = choosing.index(True)
@@ -268,7 +264,7 @@ class _ChosenReader(CarryingReader):
         found, alternatives, itself = [], False, False
         sources = sources_of(query)
         for inner in subqueries(query):
-            if not self._names_news(inner):
+            if not reads_news(inner):
                 continue
             within = inner.find_ancestor(exp.Where, exp.Join, exp.Having, exp.Select)
             asks = inner.find_ancestor(exp.In, exp.Exists, exp.Select)
@@ -306,18 +302,6 @@ def _is_distinct(source: exp.Expr) -> bool:
     """Whether what stands in a `from` has each of its rows once."""
     query = query_behind(source)[0]
     return query is not None and bool(query.args.get("distinct") or query.args.get("group"))
-
-
-def _names_of_news(tree: exp.Expr) -> set[str]:
-    """Names by which parts of a statement read new rows: those of CTEs over them, too."""
-    names, waiting = {NEWS}, True
-    while waiting:
-        known = len(names)
-        for cte in tree.find_all(exp.CTE):
-            if any(table.name.lower() in names for table in cte.this.find_all(exp.Table)):
-                names.add(cte.alias.lower())
-        waiting = len(names) > known
-    return names
 
 
 def _equal_columns(part: exp.Expr, of: Collection[str] = ()) -> set[tuple[str, str]]:

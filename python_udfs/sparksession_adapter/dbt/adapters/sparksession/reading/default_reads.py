@@ -7,12 +7,12 @@ names it with a mark behind it, see view_marks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Settings
-from dbt.adapters.sparksession.inputs import ReadPlan
+from dbt.adapters.sparksession.inputs import GivenRows, ReadPlan
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
 from dbt.adapters.sparksession.reading.definitions import (
     ADDS_ALL,
@@ -44,7 +44,7 @@ from dbt.adapters.sparksession.reading.partition_queries import problem_of_parti
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.taken_back import is_of_join
 from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings
-from dbt.adapters.sparksession.reading.written_queries import problem_of_written
+from dbt.adapters.sparksession.reading.written_queries import problem_of_given
 from dbt.adapters.sparksession.sql_texts import without_comments
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
@@ -144,9 +144,9 @@ class DefaultReads:
         if plan.news.is_asked:
             if not is_sql or config.get(PARTIAL_RUNS):
                 return
-            if asks_itself and (is_rebuild or self._reads_own_table(model, sql)):
-                self._check(model, partial(problem_of_written, model["raw_code"]))
-            else:
+            if plan.news.given:
+                self._check_given(model, plan, sql, strategy in ADDING)
+            elif not (asks_itself and (is_rebuild or self._reads_own_table(model, sql))):
                 self._check_results_of_runs(model, plan, sql, strategy in ADDING)
             return
         if asks_itself and not config.get(PARTIAL_RUNS):
@@ -175,8 +175,8 @@ class DefaultReads:
         news = plan.news
         if config.get(PARTIAL_RUNS):
             return
-        if model["language"] == "sql":
-            self._check(model, partial(problem_of_written, model["raw_code"]))
+        if news.given:
+            self._check_given(model, plan, sql, adds=False)
         if news.tolerates_replay or news.is_repaired:
             return
         if self._asks_itself(model, plan) or any(map(is_of_join, plan.properties)):
@@ -209,6 +209,21 @@ class DefaultReads:
             return True
         own = f"{model['schema']}.{model['alias']}".lower()
         return own in without_comments(sql).replace("`", "").lower()
+
+    def given_by(self, model: Node, macro: str, sql: str, key: Sequence[str] | None = None) -> str:
+        """The text of rows that a macro gives a model's query and makes right by itself: what the
+        query makes of them is looked at.
+
+        Args:
+            key: columns by which the macro looks into the model's own table.
+        """
+        given = GivenRows(sql, macro, tuple(key or ()))
+        self._warehouse.inputs.note_given(model["unique_id"], given)
+        return sql
+
+    def _check_given(self, model: Node, plan: ReadPlan, sql: str, adds: bool) -> None:
+        news = plan.news
+        self._check(model, partial(problem_of_given, sql, news.given, news.texts, adds))
 
     def _check_partitions(self, model: Node, plan: ReadPlan, sql: str) -> None:
         reading = plan.by_partition
