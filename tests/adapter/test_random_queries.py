@@ -9,7 +9,7 @@ import os
 import random
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +20,9 @@ from dbt.adapters.sparksession.reading.fold_queries import problem_of_fold
 from dbt.adapters.sparksession.reading.news_queries import problem_of
 from dbt.adapters.sparksession.reading.partition_queries import problem_of_partitions
 
-from tests.support.random_queries import COLUMNS, NEW, RandomQuery, in_sqlite
+from tests.support.random_queries import COLUMNS, NEW, RandomQuery
+from tests.support.sqlite_tables import Database, Row
 
-Row = tuple[Any, ...]
 Ask = Callable[[list[Row], list[Row]], list[Row]]  # what is new, all rows -> a query's rows
 FUNCTIONS: dict[str, Callable[[list[int]], int]] = {"sum": sum, "max": max, "min": min}
 TRIES = 8  # of a query, each with other rows
@@ -30,47 +30,6 @@ TRIES = 8  # of a query, each with other rows
 
 class Unfit(Exception):
     """Rows for which a model of this kind is refused as it runs, or which decide nothing."""
-
-
-class _By:
-    """`max_by` and `min_by` of SQLite."""
-
-    sign = 1
-
-    def __init__(self) -> None:
-        self._best: tuple[int, Any] | None = None
-
-    def step(self, value: Any, order: int | None) -> None:
-        if order is not None and (self._best is None or self.sign * order > self._best[0]):
-            self._best = self.sign * order, value
-
-    def finalize(self) -> Any:
-        return self._best[1] if self._best else None
-
-
-class _ByLowest(_By):
-    sign = -1
-
-
-class Database:
-    """Three tables of integers: what is new, all rows, and a table that stays."""
-
-    def __init__(self) -> None:
-        self._connection = sqlite3.connect(":memory:")
-        self._connection.create_aggregate("arg_max", 2, _By)
-        self._connection.create_aggregate("arg_min", 2, _ByLowest)
-        for name in ("news", "x", "y"):
-            self._connection.execute(f"create table {name} ({', '.join(COLUMNS)})")
-
-    def fill(self, name: str, rows: Sequence[Row]) -> None:
-        self._connection.execute(f"delete from {name}")
-        places = ", ".join("?" for _ in COLUMNS)
-        self._connection.executemany(f"insert into {name} values ({places})", rows)
-
-    def ask(self, sql: str, news: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-        self.fill("news", news)
-        self.fill("x", rows)
-        return self._connection.execute(in_sqlite(sql)).fetchall()
 
 
 @dataclass

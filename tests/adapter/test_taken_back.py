@@ -8,6 +8,8 @@ from tests.support.dbt_project import DbtProject
 
 CHANGES = "{{ new_changes(source('src', 'events'), by='id') }}"
 BY_TIME, BY_KIND = {"sequence": "at"}, {"sequence": "at", "row_kind": "row_kind"}
+BY_COUNT = BY_KIND | {"count_rows": True}
+LAST_VALUE = BY_KIND | {"aggregates": {"v": "last_non_null_value"}}
 HIGHEST = {"aggregates": {"n": "max"}}
 COUNT = {"aggregates": {"n": "sum"}}
 # model -> its config, its query, and what the query would give of all rows
@@ -47,6 +49,23 @@ MODELS = {
         FOLDED.format(BY_KIND),
         f"select id, v, at, row_kind from (select *, sign as comes from {CHANGES}) where comes > 0",
         ALL_ROWS,
+    ),
+    # rows change, or go, and others stand at their place, or behind it
+    "same_place": (
+        FOLDED.format(BY_KIND),
+        f"select id, v, at, row_kind from {CHANGES}",
+        ALL_ROWS,
+    ),
+    "last_values": (
+        FOLDED.format(LAST_VALUE),
+        f"select id, v, at, row_kind from {CHANGES}",
+        ALL_ROWS,
+    ),
+    "several_of_key": (
+        FOLDED.replace("'id'", "'half'").format(BY_COUNT),
+        f"select id % 2 as half, v, at, row_kind from {CHANGES}",
+        "select id % 2 as half, max_by(v, struct(at, v)) as v, max(at) as at from src.events "
+        "group by half",
     ),
     "kind_of_its_own": (
         FOLDED.format({"aggregates": {"n": "sum"}, "row_kind": "row_kind"}),
@@ -122,6 +141,12 @@ STEPS = (
     "insert into src.events values (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4)",
     "update src.events set v = 5, at = 9 where id = 2",
     "update src.events set v = 0, at = 10 where id = 3",
+    "update src.events set v = -1 where id = 4",
+    "update src.events set v = 7 where id = 4",
+    "update src.events set v = v - 3 where id in (2, 4)",
+    "delete from src.events where id = 4",
+    "insert into src.events values (4, 4, 4), (5, 15, 5), (6, 6, 1)",
+    "delete from src.events where id in (5, 6)",
     "delete from src.events where id = 1",
     "insert into src.events values (1, 1, 1)",
 )

@@ -7,6 +7,7 @@ All of it is Spark's SQL that sqlglot turns into SQLite's, see `in_sqlite`.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ COLUMNS = ("id", "day", "k", "v", "at")
 # as the adapter writes new rows
 NEW = "(select * from dw.x with (`start-snapshot-id` = '1', `end-snapshot-id` = '2'))"
 ALL, STAYING = "dw.x", "dw.y"
+KIND = "row_kind"
 KEYS = ("id", "day", "k")
 JOINS = ("join", "join", "left join", "left join", "right join", "full join", "left semi join")
 FRAMES = (
@@ -51,6 +53,8 @@ class RandomQuery:
         kept: columns that are only handed on and grouped by: a key, or a partition.
     """
 
+    columns: tuple[str, ...] = COLUMNS
+
     def __init__(self, rng: random.Random, chooses: bool, kept: Collection[str]) -> None:
         self._rng, self._chooses, self._kept = rng, chooses, kept
         self._aliases = 0
@@ -65,9 +69,9 @@ class RandomQuery:
             self._ctes.append(f"c{len(ctes) - 1}")
         query = self._query(rng.randint(0, 2))
         if rng.random() < 0.1:  # what is kept gets the values of another column
-            kept, other = rng.choice((*self._kept, "v")), rng.choice(COLUMNS)
+            kept, other = rng.choice((*self._kept, "v")), rng.choice(self.columns)
             given = {kept: other, other: kept}
-            items = ", ".join(f"{given.get(name, name)} as {name}" for name in COLUMNS)
+            items = ", ".join(f"{given.get(name, name)} as {name}" for name in self.columns)
             query = f"select {items} from ({query}) as {self._alias()}"
         return ("with " + ", ".join(ctes) + " " if ctes else "") + query
 
@@ -102,7 +106,7 @@ class RandomQuery:
         )
         condition = rng.choice(("rn = 1", "rn = 1", "rn = 1", "rn <= 1", "rn = 2", "rn > 1"))
         condition += rng.choice(("", "", "", " and v > 0", " and id > 1"))
-        columns = ", ".join(COLUMNS)
+        columns = ", ".join(self.columns)
         if rng.random() < 0.3:
             ranked = (
                 f"select {columns}, {number} as rn from {source} as {inner} qualify {condition}"
@@ -117,8 +121,10 @@ class RandomQuery:
             kind = self._rng.choice(kinds)
             second = self._select(depth - 1)
             if self._rng.random() < 0.3:  # by its place, not by its name
-                names = self._rng.sample(COLUMNS, len(COLUMNS))
-                renamed = (f"{was} as {name}" for was, name in zip(COLUMNS, names, strict=True))
+                names = self._rng.sample(self.columns, len(self.columns))
+                renamed = (
+                    f"{was} as {name}" for was, name in zip(self.columns, names, strict=True)
+                )
                 second = f"select {', '.join(renamed)} from ({second}) as {self._alias()}"
             return f"{self._select(depth - 1)} {kind} {second}"
         return self._select(depth)
@@ -139,7 +145,7 @@ class RandomQuery:
             return self._grouped(aliases, f"{read}{where}")
         if len(aliases) == 1 and " join " not in read and rng.random() < 0.15:
             return f"select {rng.choice(('', 'distinct '))}* {read}{where}"
-        items = ", ".join(f"{self._item(aliases, name, depth)} as {name}" for name in COLUMNS)
+        items = ", ".join(f"{self._item(aliases, name, depth)} as {name}" for name in self.columns)
         distinct = "distinct " if rng.random() < 0.07 else ""
         if not distinct and rng.random() < 0.05:
             number = f"{rng.choice(('row_number()', 'rank()'))} over ({self._ordered(aliases[0])})"
@@ -183,7 +189,7 @@ class RandomQuery:
         return [alias], read, where + rng.choice(("", "", f" and {alias}.v > 0"))
 
     def _condition(self, aliases: Sequence[str], depth: int) -> str:
-        rng, alias, name = self._rng, self._rng.choice(aliases), self._rng.choice(COLUMNS[:4])
+        rng, alias, name = self._rng, self._rng.choice(aliases), self._rng.choice(self.columns[:4])
         if depth == 0 or rng.random() < 0.5:
             compared = f"{alias}.{name} {rng.choice(('>', '<', '=', '<>'))} {rng.randint(0, 2)}"
             others = (f"{alias}.{name} is not null", f"{alias}.{name} % 2 = 0")
@@ -206,7 +212,7 @@ class RandomQuery:
         if kind < 0.7:
             return f"{alias}.{name}"
         if kind < 0.8:
-            a, b = (f"{alias}.{rng.choice(COLUMNS)}" for _ in range(2))
+            a, b = (f"{alias}.{rng.choice(self.columns)}" for _ in range(2))
             changed = (a, f"{alias}.{name} + 1", f"coalesce({a}, {b})", f"nullif({a}, 1)")
             case = f"case when {self._condition(aliases, depth)} then {a} else {b} end"
             return rng.choice((*changed, case, f"coalesce({alias}.{name}, 0)", "0", "1", "null"))
@@ -240,16 +246,18 @@ class RandomQuery:
     def _grouped(self, aliases: Sequence[str], read: str) -> str:
         rng, chances = self._rng, {"id": 0.7, "day": 0.4}
         by = [
-            name for name in COLUMNS if name in self._kept or rng.random() < chances.get(name, 0.25)
+            name
+            for name in self.columns
+            if name in self._kept or rng.random() < chances.get(name, 0.25)
         ]
-        columns = {name: f"{rng.choice(aliases)}.{name}" for name in COLUMNS}
+        columns = {name: f"{rng.choice(aliases)}.{name}" for name in self.columns}
         items = ", ".join(
             f"{columns[name] if name in by else self._aggregate(aliases, name)} as {name}"
-            for name in COLUMNS
+            for name in self.columns
         )
         named = [columns[name] for name in by]
         if rng.random() < 0.2:
-            named = [str(COLUMNS.index(name) + 1) for name in by]
+            named = [str(self.columns.index(name) + 1) for name in by]
         group = f" group by {', '.join(named)}" if by else ""
         having = ""
         if by and rng.random() < 0.08:
@@ -259,7 +267,7 @@ class RandomQuery:
 
     def _aggregate(self, aliases: Sequence[str], name: str) -> str:
         rng, alias = self._rng, self._rng.choice(aliases)
-        column = f"{alias}.{name if rng.random() < 0.8 else rng.choice(COLUMNS)}"
+        column = f"{alias}.{name if rng.random() < 0.8 else rng.choice(self.columns)}"
         last = f"{rng.choice(('max_by', 'min_by'))}({column}, {alias}.at)"
         distinct = f"{rng.choice(('count', 'sum'))}(distinct {column})"
         case = f"sum(case when {alias}.v > 0 then {column} else 0 end)"
@@ -267,5 +275,35 @@ class RandomQuery:
         often = (f"sum({column})", f"max({column})", f"min({column})", "count(*)")
         chosen = rng.choice((*often, *often, *others, rng.choice(("0", "1", "null"))))
         if chosen in often and rng.random() < 0.1:
-            chosen += f" filter (where {alias}.{rng.choice(COLUMNS)} > 1)"
+            chosen += f" filter (where {alias}.{rng.choice(self.columns)} > 1)"
         return chosen
+
+
+class RandomChanges(RandomQuery):
+    """A query over changes, which has their kind as a further column. Rows of other tables are
+    there (+I); a query may leave out or change what takes back."""
+
+    columns = (*COLUMNS, KIND)
+
+    def text(self) -> str:
+        sql = super().text()
+        # other tables have no such column
+        others = set(re.findall(r"dw\.[xy] as (t\d+)", sql))
+        return re.sub(rf"\b(t\d+)\.{KIND}", lambda at: "'+I'" if at[1] in others else at[0], sql)
+
+    def _source(self, depth: int) -> str:
+        source, columns = super()._source(depth), ", ".join(COLUMNS)
+        if source != NEW or self._rng.random() < 0.6:
+            return source
+        changed = (
+            f"{columns}, {KIND} from {NEW} where sign > 0",
+            f"{columns}, {KIND} from {NEW}",
+            f"id, day, k, v * sign as v, at, {KIND} from {NEW}",
+            f"{columns}, '+I' as {KIND} from {NEW}",
+        )
+        return f"(select {self._rng.choice(changed)})"
+
+    def _item(self, aliases: Sequence[str], name: str, depth: int) -> str:
+        if name != KIND:
+            return super()._item(aliases, name, depth)
+        return f"{self._rng.choice(aliases)}.{KIND}" if self._rng.random() < 0.95 else "'+I'"

@@ -199,12 +199,20 @@ class KeyedTables:
             )
         return Batch(fold, rows)
 
-    def stands_behind(self, fold: Fold, batch: Batch) -> bool:
-        """Whether rows of a batch have gone, or are older than they were, in a table whose changes
-        the model reads: they have the order of what they take back, so that a fold by that order
-        would keep it."""
-        query = fold.taken_back_last(batch.rows)
-        return query is not None and bool(self._warehouse.session().sql(query).head())
+    def stands_behind(self, model: Node, fold: Fold, batch: Batch) -> bool:
+        """Whether rows of a batch have gone, or are older than they were, or other ones of the same
+        place, in a table whose changes the model reads: they have the place of what they take
+        back, so that a fold by that place may keep it.
+
+        Cost: the batch; where a fold counts rows and a key has only lost some, also the keys of all
+        runs.
+        """
+        if fold.row_kind is None:
+            return False
+        runs = f"{model['schema']}.{quoted(model['alias'] + RUNS_SUFFIX)}"
+        queries = (fold.taken_back_last(batch.rows), fold.taken_alone(batch.rows, runs))
+        session = self._warehouse.session()
+        return any(query is not None and session.sql(query).head() for query in queries)
 
     def record_run(self, model: Node, fold: Fold | Zipper, replaces: bool) -> int:
         """Let the next commit say what it adds; the run's level.

@@ -65,7 +65,7 @@ def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
         tree = parsed(sql, news, NEWS)
     except UnreadableQuery:
         return True
-    if tree is None:
+    if tree is None or not reads_news(tree):
         return True
     names = {ROW_KIND, SIGN, kind.lower()}
     passed: set[int] = set()
@@ -129,7 +129,7 @@ class TakenBack:
             return False
         if not isinstance(fold, Fold):  # a zipper holds what was
             return False
-        if self._keyed.stands_behind(fold, batch):
+        if self._keyed.stands_behind(model, fold, batch):
             return True
         kind = fold.row_kind
         if kind is None:
