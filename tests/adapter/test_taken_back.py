@@ -204,3 +204,27 @@ def test_rows_that_change_under_their_keys_are_merged_alone(make_project):
     assert project.column("select v from dw.of_few order by id") == [102, 102]
     for name, rows in kept.items():
         assert project.query(f"select * from dw.{name} where id = 3") == rows
+
+
+def test_a_zipper_refuses_changes_that_keep_their_sequence(make_project):
+    zipper = {"sequence": "n", "time": "at", "row_kind": "row_kind"}
+    config = "materialized='folded', unique_key='id', zipper={}"
+    query = f"select id, v, n, at, row_kind from {CHANGES}"
+    sources = "sources: [{name: src, tables: [{name: events}]}]"
+    files = {"models/sources.yml": sources}
+    for name, more in {"prices": {"unpaired_retraction": "ignored"}, "paired": {}}.items():
+        files[f"models/{name}.sql"] = f"{{{{ config({config.format(zipper | more)}) }}}} {query}"
+    project = make_project(files)
+    project.query("create namespace if not exists src")
+    project.query("create table src.events (id int, v int, n int, at timestamp) using iceberg")
+    project.query("insert into src.events select id, id, 1, timestamp'2020-01-01' from range(4)")
+    project.run("run")
+    project.query("update src.events set v = -1 where id = 2")
+    results = project.run("run", expect_ok=False).results
+    for name in ("prices", "paired"):
+        assert "1 rows have changed and kept their n, so that" in results[name].message
+        assert project.column(f"select v from dw.{name} where id = 2") == [2]
+    project.query("update src.events set n = 2, at = timestamp'2020-01-02' where id = 2")
+    project.run("run", "--select", "prices")
+    versions = project.query("select v, is_current from dw.prices where id = 2 order by v")
+    assert versions == [{"v": -1, "is_current": True}, {"v": 2, "is_current": False}]

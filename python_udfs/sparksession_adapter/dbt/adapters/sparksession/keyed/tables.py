@@ -68,6 +68,11 @@ def only_adds_runs(commits: Iterable[Snapshot]) -> bool:
     return all(commit.adds_only or COMPACTED_PROPERTY in commit.summary for commit in commits)
 
 
+def _named_runs(model: Node) -> str:
+    """The table of a model's runs, for a `from`."""
+    return f"{model['schema']}.{quoted(model['alias'] + RUNS_SUFFIX)}"
+
+
 def hash_of_reading(fold: Fold | Zipper) -> str:
     """A short hash of what a model declares of the rows that readers see."""
     return mark_of(json.dumps(fold.reading))
@@ -209,10 +214,30 @@ class KeyedTables:
         """
         if fold.row_kind is None:
             return False
-        runs = f"{model['schema']}.{quoted(model['alias'] + RUNS_SUFFIX)}"
+        runs = _named_runs(model)
         queries = (fold.taken_back_last(batch.rows), fold.taken_alone(batch.rows, runs))
         session = self._warehouse.session()
         return any(query is not None and session.sql(query).head() for query in queries)
+
+    def check_places(self, model: Node, zipper: Zipper, batch: Batch) -> None:
+        """Look at whether changed rows of a table came with a sequence of their own.
+
+        Cost: the batch, and the keys and sequences of all runs.
+
+        Raises:
+            DbtRuntimeError: rows have changed and kept their sequence: nothing orders the change.
+        """
+        if is_partial(model["config"].get("zipper")):
+            return  # its sequences are those of its inputs
+        query = zipper.other_values(batch.state_rows, _named_runs(model))
+        (found,) = self._warehouse.session().sql(query).head()
+        if found:
+            raise DbtRuntimeError(
+                f"{model['name']}: {found} rows have changed and kept their "
+                f"{', '.join(zipper.sequence)}, so that nothing shows which values are the newer; "
+                "name columns as zipper.sequence that each change raises, or take the macro "
+                "beliefs, which goes by when the warehouse got to know a row. Nothing was written."
+            )
 
     def record_run(self, model: Node, fold: Fold | Zipper, replaces: bool) -> int:
         """Let the next commit say what it adds; the run's level.

@@ -334,6 +334,25 @@ class Zipper(RunLayout):
             columns[name] = f"case when {kind} in ('+I', '+U') then {quoted(name)} end"
         return select_text(columns, rows)
 
+    def other_values(self, states: str, runs: str) -> str:
+        """Query that counts rows of a batch that are stored with other values, under the same key
+        and sequence.
+
+        Args:
+            states: query of the batch's state rows, one for each key and sequence.
+            runs: SQL text for a `from`: the state rows that are stored.
+        """
+        same = " and ".join(f"given.{quoted(name)} = held.{quoted(name)}" for name in self.row_key)
+        given, held = (
+            named_struct({name: f"{rows}.{quoted(name)}" for name in self._compared})
+            for rows in ("given", "held")
+        )
+        are_there = f"given.{quoted(KIND)} = {UPSERT_RANK} and held.{quoted(KIND)} = {UPSERT_RANK}"
+        return (
+            f"select count(*) from {runs} as held inner join ({states}) as given on {same} "
+            f"where {are_there} and not ({given} <=> {held})"
+        )
+
     def merge_states(self, rows: str) -> str:
         """Query of state rows, one for each key and sequence, from state rows.
 

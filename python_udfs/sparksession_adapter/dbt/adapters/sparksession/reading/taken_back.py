@@ -120,14 +120,21 @@ class TakenBack:
 
         Args:
             sql: the model's query, as it was compiled.
+
+        Raises:
+            DbtRuntimeError: of a zipper, rows have changed in place, see KeyedTables.check_places.
         """
         fold, config = batch.fold, model["config"]
         plan = self._warehouse.inputs.plan(model["unique_id"])
-        if config.get(PARTIAL_RUNS) or config.get("full_refresh") is False:
+        if config.get(PARTIAL_RUNS) or not plan.news.removals:
             return False
-        if not plan.news.removals or any(map(is_of_join, plan.properties)):
+        if any(map(is_of_join, plan.properties)):
             return False
         if not isinstance(fold, Fold):  # a zipper holds what was
+            if self._is_any(plan, f"{SIGN} < 0"):
+                self._keyed.check_places(model, fold, batch)
+            return False
+        if config.get("full_refresh") is False:
             return False
         if self._keyed.stands_behind(model, fold, batch):
             return True
