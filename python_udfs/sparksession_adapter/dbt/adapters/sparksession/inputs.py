@@ -19,6 +19,8 @@ ASKED_PROPERTY = "asked.partitions"  # partitions that a run was asked to rewrit
 REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
 COUNTED_PROPERTY = "count.declared"  # the counts that a model's rows are of
+# whether a model's rows were looked up in other rows of a table than its newest ones
+LOOKUPS_PROPERTY = "looked_up.changed"
 PROPERTY_SETTING = "spark.sql.iceberg.snapshot-property."
 SnapshotRange = tuple[int | None, int | None]  # after the first snapshot, up to and with the last
 CONFIG = re.compile(r"\{\{-?\s*config\(.*?\)\s*-?\}\}", re.DOTALL)
@@ -297,6 +299,29 @@ class ReadPlan:
     def changes_nothing(self) -> bool:
         """No input has other rows than when the model last read it."""
         return bool(self.reads) and all(read.changes_nothing for read in self.reads.values())
+
+    @property
+    def lookups_differ(self) -> bool:
+        """Whether rows that the model holds may have been looked up in other rows of a table, which
+        is read as a whole, than the run looks new ones up in."""
+        if self.own is None or self.own.history.head is None:
+            return False
+        others = [read for name, read in self.reads.items() if name not in self.by_partition.added]
+        return (
+            bool(self.unpinned)
+            or self.own.history.recorded(LOOKUPS_PROPERTY) == "true"
+            or any(read.recorded is not None and not read.changes_nothing for read in others)
+        )
+
+    def noted_lookups(self, makes_all: bool) -> dict[str, str]:
+        """What a commit records of them: nothing where no look-up has changed.
+
+        Args:
+            makes_all: whether all rows are made again.
+        """
+        if self.own is None or not self.lookups_differ:
+            return {}
+        return {LOOKUPS_PROPERTY: "false" if makes_all else "true"}
 
     def makes_all_rows(self, incremental: bool) -> bool:
         """Whether all rows are to be made, not those that changes touch.

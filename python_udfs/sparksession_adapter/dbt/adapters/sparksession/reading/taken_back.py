@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Given, Node
 from dbt.adapters.sparksession.inputs import ReadPlan
 from dbt.adapters.sparksession.keyed.folds import Fold
@@ -24,6 +25,7 @@ from dbt.adapters.sparksession.reading.news_queries import (
     parsed,
     reads_news,
 )
+from dbt.adapters.sparksession.reading.own_choices import OwnChoices
 from dbt.adapters.sparksession.reading.query_parts import (
     DIALECT,
     label_of,
@@ -38,6 +40,7 @@ from dbt.adapters.sparksession.warehouse import Warehouse
 from pyspark.errors import AnalysisException
 from sqlglot import exp
 
+logger = AdapterLogger("Spark")
 OF_JOIN = "join."  # begins properties of a join's commits
 
 
@@ -126,19 +129,27 @@ class TakenBack:
         """
         fold, config = batch.fold, model["config"]
         plan = self._warehouse.inputs.plan(model["unique_id"])
-        if config.get(PARTIAL_RUNS) or not plan.news.removals:
+        if config.get(PARTIAL_RUNS):
             return False
         if any(map(is_of_join, plan.properties)):
             return False
         if not isinstance(fold, Fold):  # a zipper holds what was
-            if self._is_any(plan, f"{SIGN} < 0"):
+            if plan.news.removals and self._is_any(plan, f"{SIGN} < 0"):
                 self._keyed.check_places(model, fold, batch)
             return False
         if config.get("full_refresh") is False:
             return False
+        kind = fold.row_kind
+        if kind is not None and self._is_looked_up_otherwise(model, plan, sql):
+            taken = f"select 1 from {batch.rows} where {quoted(kind)} in ('-U', '-D') limit 1"
+            is_left_out = plan.news.removals and self._is_any(plan, f"{SIGN} < 0")
+            if is_left_out or self._has_row(taken):
+                self._warn_of_lookups(model)
+                return True
+        if not plan.news.removals:
+            return False
         if self._keyed.stands_behind(model, fold, batch):
             return True
-        kind = fold.row_kind
         if kind is None:
             return self._is_any(plan, f"{SIGN} < 0")
         if model["language"] == "sql" and not leaves_out_by_kind(sql, plan.news.texts, kind):
@@ -146,6 +157,16 @@ class TakenBack:
         taken = f"select 1 from {batch.rows} where {quoted(kind)} in ('-U', '-D') limit 1"
         passes_them = model["language"] != "sql" and self._has_row(taken)
         return not passes_them and self._is_any(plan, f"{SIGN} < 0")
+
+    def note_lookups(self, model: Node, makes_all: bool) -> None:
+        """Let the next commit record whether rows were looked up in other rows of a table than the
+        model's next rows.
+
+        Args:
+            makes_all: whether all rows are made again.
+        """
+        inputs, model_id = self._warehouse.inputs, model["unique_id"]
+        inputs.note_properties(model_id, inputs.plan(model_id).noted_lookups(makes_all))
 
     def is_of_merge(self, model: Node, plan: ReadPlan, sql: str) -> bool:
         """Whether a merge would keep a row that isn't given any more: it has gone from what the
@@ -159,6 +180,9 @@ class TakenBack:
             return True
         if not self._is_any(plan, f"{SIGN} < 0"):
             return False
+        if self._is_looked_up_otherwise(model, plan, sql):
+            self._warn_of_lookups(model)
+            return True
         removals = sorted(plan.news.removals, key=len, reverse=True)
         unique_key: Given = model["config"]["unique_key"]
         keys = [unique_key] if isinstance(unique_key, str) else list(unique_key)
@@ -186,6 +210,20 @@ class TakenBack:
                 return True
         return False
 
+    def _is_looked_up_otherwise(self, model: Node, plan: ReadPlan, sql: str) -> bool:
+        """Whether what a row is looked up in has other rows than when the model's rows were made:
+        what takes a row back would find something else than the row did."""
+        is_sql = model["language"] == "sql"
+        return plan.lookups_differ or (is_sql and _looks_up_itself(sql, plan.news.texts))
+
+    @staticmethod
+    def _warn_of_lookups(model: Node) -> None:
+        logger.warning(
+            f"{model['name']}: rows were taken back, and what its rows are looked up in has "
+            "changed since they were made, so that all its rows are made again; a join macro "
+            "repairs the rows alone that such a change touches."
+        )
+
     def _is_any(self, plan: ReadPlan, condition: str) -> bool:
         """Whether there is such a row among the changes of what the model reads."""
         return any(
@@ -202,6 +240,17 @@ class TakenBack:
         except AnalysisException:  # a column of a key is of another table
             return False
         return {name.lower() for name in names} <= {name.lower() for name in columns}
+
+
+def _looks_up_itself(sql: str, news: Collection[str]) -> bool:
+    """Whether a query reads a table as a whole beside its own changes; not where it can't be
+    parsed."""
+    try:
+        tree = parsed(sql, news, NEWS)
+    except UnreadableQuery:
+        return False
+    own = OwnChoices(news)
+    return tree is not None and any(map(own.reads_own, tree.find_all(exp.Table)))
 
 
 def _columns_of_keys(sql: str, news: Collection[str], keys: Sequence[str]) -> str | None:

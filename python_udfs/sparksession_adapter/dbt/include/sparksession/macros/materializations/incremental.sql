@@ -92,6 +92,7 @@
 
     {%- do adapter.batches.record_batch(model, is_rebuild) -%}
     {%- if is_rebuild -%}
+        {%- do adapter.taken_back.note_lookups(model, true) -%}
         {% do _drop_if_other_kind(existing_relation, 'table') %}
         {%- call statement('main') -%}
             {{ create_table_as(
@@ -110,7 +111,11 @@
         {%- set plan = adapter.reading.plan(model) -%}
         {#- changes that the model has read are given again, or the new rows of an input are all of
             them: what it made of them has to go, and is made again of all inputs -#}
-        {%- if adapter.changes.replaces_all_rows(model, plan, strategy_name, select_sql) -%}
+        {%- set makes_all = (
+            adapter.changes.replaces_all_rows(model, plan, strategy_name, select_sql)
+        ) -%}
+        {%- do adapter.taken_back.note_lookups(model, makes_all) -%}
+        {%- if makes_all -%}
             {%- set strategy_macro = _replace_all_rows -%}
             {%- if model['language'] == 'python' -%}
                 {%- do adapter.keyed.rebuild(model) -%}
