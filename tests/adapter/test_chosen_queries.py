@@ -183,6 +183,8 @@ QUERIES: dict[str, str | None] = {
     f"select id from dw.x as a where not exists (select 1 from {NEW} as n where n.id = a.id)":
         ABSENT,
     f"select a.id from dw.x as a left anti join {NEW} as n on a.id = n.id": ABSENT,
+    f"select y.id from dw.y as y left anti join (select id from dw.x where id in (select id from "
+    f"{NEW})) as a on a.id = y.id": ABSENT,
     f"with k as (select id from {NEW}) select id from dw.x where not (id in (from k))": ABSENT,
     f"select y.id from (with k as (select id from {NEW}) select * from dw.y) as y "
     f"where id not in (select id from {NEW})": ABSENT,

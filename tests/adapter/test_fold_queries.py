@@ -98,6 +98,10 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (SUMS, f"select n.id, y.v, 1 as n from dw.y as y join {NEW} as n on n.k = y.k", None),
     # counts that are kept as values
     (LAST, f"select id, max(at) as at, count(*) as v from {NEW} {BY_KEY}", counted("v")),
+    (LAST, f"select id, 1 as at, max_by(v, at) as v from {NEW} {BY_KEY}", counted("v")),
+    (LAST, f"select id, at, max_by(v, at) as v from {NEW} {BY_KEY}, at", None),
+    (LAST, f"select max_by(id, at) as id, max(at) as at, k as v from {NEW} group by k",
+     counted("id")),
     (LAST, f"select id, min(at) as at, max(v) as v from {NEW} {BY_KEY}", counted("at")),
     (LAST, f"select id, max(at) as at, min_by(v, at) as v from {NEW} {BY_KEY}", counted("v")),
     (SUMS, f"select id, max(v) as v, 1 as n from {NEW} {BY_KEY}", counted("v")),

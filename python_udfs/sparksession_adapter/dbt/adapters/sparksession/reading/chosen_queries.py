@@ -183,7 +183,11 @@ class _ChosenReader(CarryingReader):
         pairs = zip(sources, found, strict=True)
         carrying = {label_of(item): columns for item, columns in pairs if columns is not None}
         for join, columns in zip(joins, found[1:], strict=True):
-            if len(carrying) > 1 and columns is not None and not joins_by(join, query, carrying):
+            if columns is None:
+                continue
+            if found[0] is None and join.kind.upper() == "ANTI":
+                raise PartialRows(ABSENT)
+            if len(carrying) > 1 and not joins_by(join, query, carrying):
                 raise PartialRows(JOINED)
         # new rows whose columns are given look up what they are joined with
         choosing = [

@@ -263,8 +263,8 @@ class _FoldReader(NewsReader):
             order: what the column holds that orders the fold's rows.
         """
         by, name = value.expression, self._order[0]
-        is_order = by.name.lower() == name or any(
-            isinstance(item, exp.Expr) and item.this == by for item in order
+        is_order = any(
+            isinstance(item, exp.Expr) and by in (item.this, *item.expressions) for item in order
         )
         return is_order and isinstance(value, exp.ArgMin) is (name in self._descending)
 

@@ -214,7 +214,7 @@ class TakenBack:
         """Whether what a row is looked up in has other rows than when the model's rows were made:
         what takes a row back would find something else than the row did."""
         is_sql = model["language"] == "sql"
-        return plan.lookups_differ or (is_sql and _looks_up_itself(sql, plan.news.texts))
+        return plan.lookups_differ or (is_sql and looks_up_itself(sql, plan.news.texts))
 
     @staticmethod
     def _warn_of_lookups(model: Node) -> None:
@@ -242,7 +242,7 @@ class TakenBack:
         return {name.lower() for name in names} <= {name.lower() for name in columns}
 
 
-def _looks_up_itself(sql: str, news: Collection[str]) -> bool:
+def looks_up_itself(sql: str, news: Collection[str]) -> bool:
     """Whether a query reads a table as a whole beside its own changes; not where it can't be
     parsed."""
     try:
