@@ -95,6 +95,9 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
      f"from {NEW})", MADE_AGAIN.format(column="at")),
     (RANGE, f"select id, sum(v) as v, 1 as n {OF_CHOSEN}", MADE_AGAIN.format(column="v")),
     (SUMS, f"select x.id, x.v, 1 as n from dw.x as x join {NEW} as n on n.k = x.k", AGAIN),
+    (SUMS, f"select n.id, x.v, 1 as n from {NEW} as n left join dw.x as x on n.k = x.id", AGAIN),
+    (LAST, "select x.id, x.at, row_number() over (partition by x.id order by x.at desc) as v "
+     f"from dw.x as x join {NEW} as n on n.id = x.id", RANKED),
     (SUMS, f"select n.id, y.v, 1 as n from dw.y as y join {NEW} as n on n.k = y.k", None),
     # counts that are kept as values
     (LAST, f"select id, max(at) as at, count(*) as v from {NEW} {BY_KEY}", counted("v")),

@@ -17,8 +17,9 @@ import pytest
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
 from dbt.adapters.sparksession.reading.fold_queries import problem_of_fold
-from dbt.adapters.sparksession.reading.news_queries import problem_of
+from dbt.adapters.sparksession.reading.news_queries import problem_of, reads_news
 from dbt.adapters.sparksession.reading.partition_queries import problem_of_partitions
+from dbt.adapters.sparksession.reading.query_parts import NEWS, parsed
 
 from tests.support.random_queries import COLUMNS, NEW, RandomQuery
 from tests.support.sqlite_tables import Database, Row
@@ -204,7 +205,7 @@ def try_queries(name: str, count: int) -> Counter[str]:
         rng = random.Random(f"{seed}-{name}-{number}")
         kind = kind_named(name, rng)
         sql = RandomQuery(rng, kind.chooses, kind.kept).text()
-        if NEW not in sql:
+        if NEW not in sql or not reads_news(parsed(sql, [NEW], NEWS)):
             continue
         if kind.problem(sql) is not None:
             seen["refused"] += 1

@@ -250,8 +250,6 @@ class KeyedTables:
         rows = None if replaces else plan.batch_rows
         if rows is None:
             rows = sum(read.rows or 0 for read in plan.reads.values())
-        for key, value in plan.noted_lookups(replaces).items():
-            self._warehouse.set_snapshot_property(key, value)
         level = fold.level_of(rows)
         self._record(model, fold, level, [] if replaces else runs_in(history))
         return level

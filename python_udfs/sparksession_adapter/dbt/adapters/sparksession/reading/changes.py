@@ -28,7 +28,7 @@ from dbt.adapters.sparksession.reading.definitions import (
     MERGING,
     PARTIAL_RUNS,
 )
-from dbt.adapters.sparksession.reading.news import check_news_of, check_news_strategy
+from dbt.adapters.sparksession.reading.news import ADDING, check_news_of, check_news_strategy
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
 from dbt.adapters.sparksession.reading.retract_sql import (
     ROW_KIND,
@@ -263,9 +263,13 @@ class ChangeReads:
             if model["config"].get("full_refresh") is not False:
                 return True
             self.check_keeps(model, plan, strategy)
-        leaves_gone = strategy == MERGING and not model["config"].get(PARTIAL_RUNS)
-        if leaves_gone and self._taken_back.is_of_merge(model, plan, sql):
-            return True
+        if not model["config"].get(PARTIAL_RUNS):
+            if strategy == MERGING and self._taken_back.is_of_merge(model, plan, sql):
+                return True
+            adds = strategy in ADDING and model["language"] == "sql"
+            may_go = adds and model["config"].get("full_refresh") is not False
+            if may_go and self._taken_back.is_of_log(model, plan, sql):
+                return True
         return plan.news.is_replayed and strategy != "replace_windows"
 
     def check_keeps(self, model: Node, plan: ReadPlan, strategy: str = "") -> None:

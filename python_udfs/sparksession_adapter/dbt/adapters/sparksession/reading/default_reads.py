@@ -29,6 +29,7 @@ from dbt.adapters.sparksession.reading.fold_queries import (
 )
 from dbt.adapters.sparksession.reading.macro_calls import is_from_outside
 from dbt.adapters.sparksession.reading.news import (
+    ADDING,
     REPLACING,
     REPLACING_ALL,
     STORED,
@@ -51,8 +52,6 @@ from dbt_common.exceptions import CompilationError
 
 logger = AdapterLogger("Spark")
 
-# strategies that only add
-ADDING = ("append", "append_new_rows", "append_or_merge")
 CTE_PREFIX = "__dbt__cte__"
 # macros that look into the model's own table for the rows that it doesn't have: what a query makes
 # of these rows is looked at as with new rows

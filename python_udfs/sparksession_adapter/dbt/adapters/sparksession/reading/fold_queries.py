@@ -111,8 +111,9 @@ def problem_of_fold(sql: str, news: Collection[str], fold: Fold | Zipper) -> str
     reader = _FoldReader(fold, counts)
     try:
         rows = reader.rows_of(tree, {})
-        if counts and _counts_own_rows(tree, OwnChoices(news)):
-            return AGAIN
+        problem = _problem_of_own_rows(tree, OwnChoices(news), counts)
+        if problem is not None:
+            return problem
         if counts and rows is not QueryRows.NEW:
             return DISTINCT if rows is QueryRows.KEYS else AGAIN
         if rows is QueryRows.OTHERS:
@@ -148,17 +149,26 @@ def _problem_of_rows_again(tree: exp.Expr, fold: Fold | Zipper) -> str | None:
     return None
 
 
-def _counts_own_rows(tree: exp.Expr, own: OwnChoices) -> bool:
-    """Whether a query has new rows choose rows of their own table by a join, as often as they
-    find them."""
+def _problem_of_own_rows(tree: exp.Expr, own: OwnChoices, counts: bool) -> str | None:
+    """What is wrong with a join of new rows with all rows of their own table: a row that comes
+    later is counted with none of the rows that were there, or a row is there as often as new rows
+    choose it.
+
+    Args:
+        counts: whether a row that comes twice counts twice.
+    """
     for query in tree.find_all(exp.Select):
         sources = sources_of(query)
         news = [item for item in sources if reads_news(item)]
         others = [item for item in sources if not any(item is each for each in news)]
-        choose = any(gives_none_of(query, item) for item in news)
-        if choose and any(map(own.reads_own, others)):
-            return True
-    return False
+        if not news or not any(map(own.reads_own, others)):
+            continue
+        if counts:
+            return AGAIN
+        is_ranked = any(isinstance(part, exp.Window) for part in own_parts(query))
+        if is_ranked and any(gives_none_of(query, item) for item in news):
+            return RANKED
+    return None
 
 
 class _FoldReader(NewsReader):

@@ -17,6 +17,7 @@ LIVE_KINDS = ("view", "materialized_view")
 READS_OF_NEWS = {"new_rows", "new_changes", "changed_partitions", "closed_periods"}
 REPLACING, OVERWRITING = "replace_partitions", "insert_overwrite"
 REPLACING_ALL = "replace_all"
+ADDING = ("append", "append_new_rows", "append_or_merge")  # they only add
 
 
 def unrecorded_reads(node: Foreign, macros: Settings) -> str | None:

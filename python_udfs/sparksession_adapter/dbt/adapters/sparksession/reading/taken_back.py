@@ -7,7 +7,7 @@ all rows are made again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Given, Node
@@ -139,24 +139,45 @@ class TakenBack:
             return False
         if config.get("full_refresh") is False:
             return False
-        kind = fold.row_kind
-        if kind is not None and self._is_looked_up_otherwise(model, plan, sql):
-            taken = f"select 1 from {batch.rows} where {quoted(kind)} in ('-U', '-D') limit 1"
-            is_left_out = plan.news.removals and self._is_any(plan, f"{SIGN} < 0")
-            if is_left_out or self._has_row(taken):
-                self._warn_of_lookups(model)
-                return True
+        if self._is_of_lookups(model, plan, sql, self._takes_back(plan, batch)):
+            return True
         if not plan.news.removals:
             return False
         if self._keyed.stands_behind(model, fold, batch):
             return True
+        kind = fold.row_kind
         if kind is None:
             return self._is_any(plan, f"{SIGN} < 0")
         if model["language"] == "sql" and not leaves_out_by_kind(sql, plan.news.texts, kind):
             return False
-        taken = f"select 1 from {batch.rows} where {quoted(kind)} in ('-U', '-D') limit 1"
-        passes_them = model["language"] != "sql" and self._has_row(taken)
+        passes_them = model["language"] != "sql" and self._gives_taken_back(batch)
         return not passes_them and self._is_any(plan, f"{SIGN} < 0")
+
+    def _takes_back(self, plan: ReadPlan, batch: Batch) -> Callable[[], bool]:
+        """Whether a run takes rows back, of a keyed table that can."""
+        if batch.fold.row_kind is None:
+            return lambda: False
+        return lambda: (
+            self._gives_taken_back(batch)
+            or (bool(plan.news.removals) and self._is_any(plan, f"{SIGN} < 0"))
+        )
+
+    def _gives_taken_back(self, batch: Batch) -> bool:
+        """Whether a batch has rows that take back."""
+        kind = quoted(batch.fold.row_kind or "")
+        return self._has_row(f"select 1 from {batch.rows} where {kind} in ('-U', '-D') limit 1")
+
+    def is_of_log(self, model: Node, plan: ReadPlan, sql: str) -> bool:
+        """Whether rows that are added as a log of changes wouldn't cancel out: what its rows are
+        looked up in has changed since they were made, and rows are taken back.
+
+        Args:
+            sql: the query of the rows that are added.
+        """
+        news = plan.news
+        if not news.removals or news.given or leaves_out_by_kind(sql, news.texts, ROW_KIND):
+            return False
+        return self._is_of_lookups(model, plan, sql, lambda: self._is_any(plan, f"{SIGN} < 0"))
 
     def note_lookups(self, model: Node, makes_all: bool) -> None:
         """Let the next commit record whether rows were looked up in other rows of a table than the
@@ -165,8 +186,9 @@ class TakenBack:
         Args:
             makes_all: whether all rows are made again.
         """
-        inputs, model_id = self._warehouse.inputs, model["unique_id"]
-        inputs.note_properties(model_id, inputs.plan(model_id).noted_lookups(makes_all))
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        for key, value in plan.noted_lookups(makes_all).items():
+            self._warehouse.set_snapshot_property(key, value)
 
     def is_of_merge(self, model: Node, plan: ReadPlan, sql: str) -> bool:
         """Whether a merge would keep a row that isn't given any more: it has gone from what the
@@ -180,8 +202,7 @@ class TakenBack:
             return True
         if not self._is_any(plan, f"{SIGN} < 0"):
             return False
-        if self._is_looked_up_otherwise(model, plan, sql):
-            self._warn_of_lookups(model)
+        if self._is_of_lookups(model, plan, sql, lambda: True):
             return True
         removals = sorted(plan.news.removals, key=len, reverse=True)
         unique_key: Given = model["config"]["unique_key"]
@@ -210,19 +231,22 @@ class TakenBack:
                 return True
         return False
 
-    def _is_looked_up_otherwise(self, model: Node, plan: ReadPlan, sql: str) -> bool:
-        """Whether what a row is looked up in has other rows than when the model's rows were made:
-        what takes a row back would find something else than the row did."""
-        is_sql = model["language"] == "sql"
-        return plan.lookups_differ or (is_sql and looks_up_itself(sql, plan.news.texts))
-
     @staticmethod
-    def _warn_of_lookups(model: Node) -> None:
+    def _is_of_lookups(
+        model: Node, plan: ReadPlan, sql: str, takes_back: Callable[[], bool]
+    ) -> bool:
+        """Whether rows are taken back, and what a row is looked up in has other rows than when the
+        model's rows were made: what takes a row back would find something else than the row did."""
+        is_sql = model["language"] == "sql"
+        differ = plan.lookups_differ or (is_sql and looks_up_itself(sql, plan.news.texts))
+        if not differ or not takes_back():
+            return False
         logger.warning(
             f"{model['name']}: rows were taken back, and what its rows are looked up in has "
             "changed since they were made, so that all its rows are made again; a join macro "
             "repairs the rows alone that such a change touches."
         )
+        return True
 
     def _is_any(self, plan: ReadPlan, condition: str) -> bool:
         """Whether there is such a row among the changes of what the model reads."""

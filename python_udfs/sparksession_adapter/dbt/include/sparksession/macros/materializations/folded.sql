@@ -133,6 +133,7 @@
                 {%- set columns = _columns_of_runs(runs_relation) -%}
             {%- endif -%}
         {%- endif -%}
+        {%- do adapter.taken_back.note_lookups(model, is_rebuild or replace_all) -%}
         {%- set level = (
             adapter.keyed.record_run(model, batch.fold, is_rebuild or replace_all)
         ) -%}
