@@ -17,6 +17,12 @@ SUMS_OF_ALL += "r.k = e.k group by e.k"
 MODELS = {
     "sums": (SUMS, f"{TOTAL} from {CHANGES} join {RATES}", SUMS_OF_ALL),
     "sums_of_log": (SUMS, f"{TOTAL} from {LOG} join {RATES}", SUMS_OF_ALL),
+    "sums_by_sign": (
+        "materialized='folded', unique_key='k', fold={'aggregates': {'total': 'sum'}}",
+        "select e.k, if(e.row_kind in ('+I', '+U'), 1, -1) * e.v * r.rate as total "
+        f"from {LOG} join {RATES}",
+        SUMS_OF_ALL,
+    ),
     "last_of_known": (
         LAST,
         f"select e.id, e.v, e.at, e.row_kind from {CHANGES} join {RATES} and r.rate > 1",

@@ -8,6 +8,7 @@ all rows are made again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence, Set
+from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Given, Node
@@ -41,6 +42,8 @@ from pyspark.errors import AnalysisException
 from sqlglot import exp
 
 logger = AdapterLogger("Spark")
+# column of changes -> which of them take a row back
+TAKEN_BACK = {ROW_KIND: f"{ROW_KIND} in ('-U', '-D')", SIGN: f"{SIGN} < 0"}
 OF_JOIN = "join."  # begins properties of a join's commits
 
 
@@ -139,7 +142,8 @@ class TakenBack:
             return False
         if config.get("full_refresh") is False:
             return False
-        if self._is_of_lookups(model, plan, sql, self._takes_back(plan, batch)):
+        takes_back = partial(self._takes_back, plan, batch, sql if is_sql(model) else "")
+        if self._is_of_lookups(model, plan, sql, takes_back):
             return True
         if not plan.news.removals:
             return False
@@ -148,18 +152,29 @@ class TakenBack:
         kind = fold.row_kind
         if kind is None:
             return self._is_any(plan, f"{SIGN} < 0")
-        if model["language"] == "sql" and not leaves_out_by_kind(sql, plan.news.texts, kind):
+        if is_sql(model) and not leaves_out_by_kind(sql, plan.news.texts, kind):
             return False
-        passes_them = model["language"] != "sql" and self._gives_taken_back(batch)
+        passes_them = not is_sql(model) and self._gives_taken_back(batch)
         return not passes_them and self._is_any(plan, f"{SIGN} < 0")
 
-    def _takes_back(self, plan: ReadPlan, batch: Batch) -> Callable[[], bool]:
-        """Whether a run takes rows back, of a keyed table that can."""
-        if batch.fold.row_kind is None:
-            return lambda: False
-        return lambda: (
-            self._gives_taken_back(batch)
-            or (bool(plan.news.removals) and self._is_any(plan, f"{SIGN} < 0"))
+    def _takes_back(self, plan: ReadPlan, batch: Batch, sql: str) -> bool:
+        """Whether a run takes rows back: by their kind, or, in a fold without a kind, by what its
+        query makes of their kind or sign.
+
+        Args:
+            sql: the query; none of a model in Python.
+        """
+        if plan.news.removals and self._is_any(plan, f"{SIGN} < 0"):
+            return True
+        if batch.fold.row_kind is not None:
+            return self._gives_taken_back(batch)
+        news = plan.news.texts
+        return any(
+            self._has_row(f"select 1 from {text} where {condition} limit 1")
+            for name, condition in TAKEN_BACK.items()
+            if sql and _names_column_of_news(sql, news, name)
+            for text in sorted(news)
+            if self._has_columns(f"select * from {text}", [name])
         )
 
     def _gives_taken_back(self, batch: Batch) -> bool:
@@ -207,7 +222,7 @@ class TakenBack:
         removals = sorted(plan.news.removals, key=len, reverse=True)
         unique_key: Given = model["config"]["unique_key"]
         keys = [unique_key] if isinstance(unique_key, str) else list(unique_key)
-        by_row = model["language"] == "sql" and follows_new_rows(sql, plan.news.texts)
+        by_row = is_sql(model) and follows_new_rows(sql, plan.news.texts)
         if by_row and self._has_row(f"select 1 from (\n{_of_sign(sql, removals, '<')}\n) limit 1"):
             return True
         now, earlier = sql, [_of_taken_back(sql, removals)]
@@ -237,8 +252,8 @@ class TakenBack:
     ) -> bool:
         """Whether rows are taken back, and what a row is looked up in has other rows than when the
         model's rows were made: what takes a row back would find something else than the row did."""
-        is_sql = model["language"] == "sql"
-        differ = plan.lookups_differ or (is_sql and looks_up_itself(sql, plan.news.texts))
+        itself = is_sql(model) and looks_up_itself(sql, plan.news.texts)
+        differ = plan.lookups_differ or itself
         if not differ or not takes_back():
             return False
         logger.warning(
@@ -264,6 +279,21 @@ class TakenBack:
         except AnalysisException:  # a column of a key is of another table
             return False
         return {name.lower() for name in names} <= {name.lower() for name in columns}
+
+
+def is_sql(model: Node) -> bool:
+    return model["language"] == "sql"
+
+
+def _names_column_of_news(sql: str, news: Collection[str], name: str) -> bool:
+    """Whether a query over new rows uses a column of this name."""
+    try:
+        tree = parsed(sql, news, NEWS)
+    except UnreadableQuery:
+        return True
+    return tree is not None and any(
+        column.name.lower() == name for column in tree.find_all(exp.Column)
+    )
 
 
 def looks_up_itself(sql: str, news: Collection[str]) -> bool:
