@@ -310,7 +310,7 @@ class ReadPlan:
         return (
             bool(self.unpinned)
             or self.own.history.recorded(LOOKUPS_PROPERTY) == "true"
-            or any(read.recorded is not None and not read.changes_nothing for read in others)
+            or not all(read.changes_nothing for read in others)
         )
 
     def noted_lookups(self, makes_all: bool) -> dict[str, str]:

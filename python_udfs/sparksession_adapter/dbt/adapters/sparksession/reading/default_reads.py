@@ -191,7 +191,7 @@ class DefaultReads:
                 f"{model['name']} {ALL_AGAIN}; or, if all rows are meant, set {ADDS_ALL}=true in "
                 "its config."
             )
-        if model["language"] == "sql":
+        if model["language"] == "sql" and model["depends_on"]["nodes"]:
             self._check(model, partial(problem_of_all_rows, sql, fold))
 
     def _asks_itself(self, model: Node, plan: ReadPlan) -> bool:
