@@ -109,6 +109,7 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (LAST, f"select id, max(at) as at, min_by(v, at) as v from {NEW} {BY_KEY}", counted("v")),
     (SUMS, f"select id, max(v) as v, 1 as n from {NEW} {BY_KEY}", counted("v")),
     (SUMS, f"select id, sum(v) as v, count(distinct k) as n from {NEW} {BY_KEY}", counted("n")),
+    (SUMS, f"select id, sum(distinct v) as v, 0 as n from {NEW} {BY_KEY}", counted("v")),
     (RANGE, f"select id, avg(v) as v, 1 as n from {NEW} {BY_KEY}", counted("v")),
     (RANGE, f"select id, v, min(v) as n from {NEW} group by id, v having count(*) > 1",
      counted("groups")),

@@ -13,7 +13,12 @@ from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.groups import Aggregate
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
-from dbt.adapters.sparksession.reading.held_columns import Held, HeldColumns, HeldValues
+from dbt.adapters.sparksession.reading.held_columns import (
+    ADDING,
+    Held,
+    HeldColumns,
+    HeldValues,
+)
 from dbt.adapters.sparksession.reading.news_queries import (
     DISTINCT,
     NewsProblem,
@@ -253,7 +258,7 @@ class _FoldReader(NewsReader):
         function = aggregate.function if aggregate else None
         if isinstance(value, exp.Distinct):
             return aggregate is None or not adds_values(aggregate)
-        if isinstance(value, exp.Count) and isinstance(value.this, exp.Distinct):
+        if isinstance(value, ADDING) and isinstance(value.this, exp.Distinct):
             return False
         if isinstance(value, OF_ARRAYS):
             return function == "collect"
