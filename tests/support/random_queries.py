@@ -59,14 +59,16 @@ class RandomQuery:
         self._rng, self._chooses, self._kept = rng, chooses, kept
         self._aliases = 0
         self._ctes: list[str] = []
+        self._of_news = {NEW}  # names by which new rows are read
 
     def text(self) -> str:
         """The whole query."""
         rng = self._rng
         ctes: list[str] = []
         while rng.random() < 0.35 and len(ctes) < 2:
-            ctes.append(f"c{len(ctes)} as ({self._query(rng.randint(0, 1))})")
-            self._ctes.append(f"c{len(ctes) - 1}")
+            name, inner = f"c{len(ctes)}", self._query(rng.randint(0, 1))
+            ctes.append(f"{name} as ({inner})")
+            self._add(name, inner)
         query = self._query(rng.randint(0, 2))
         if rng.random() < 0.1:  # what is kept gets the values of another column
             kept, other = rng.choice((*self._kept, "v")), rng.choice(self.columns)
@@ -78,6 +80,14 @@ class RandomQuery:
     def _alias(self) -> str:
         self._aliases += 1
         return f"t{self._aliases}"
+
+    def _add(self, name: str, inner: str) -> None:
+        """Let the rows of a CTE be read by its name."""
+        reads_news = any(
+            f"from {news} " in f"{inner} " or f"join {news} " in inner for news in self._of_news
+        )
+        self._ctes = [*self._ctes, name]
+        self._of_news = self._of_news | {name} if reads_news else self._of_news - {name}
 
     def _source(self, depth: int) -> str:
         if depth > 0 and self._rng.random() < 0.55:
@@ -91,9 +101,10 @@ class RandomQuery:
         if self._rng.random() < 0.9:
             return self._query(depth)
         name, inner = self._rng.choice(("c0", "d0")), self._query(depth)
-        before, self._ctes = self._ctes, [*self._ctes, name]
+        before = self._ctes, self._of_news
+        self._add(name, inner)
         query = f"with {name} as ({inner}) {self._query(depth)}"
-        self._ctes = before
+        self._ctes, self._of_news = before
         return query
 
     def _last(self, depth: int) -> str:
@@ -174,7 +185,8 @@ class RandomQuery:
     def _chosen(self) -> tuple[list[str], str, str]:
         """All rows that new rows choose: their name, what reads them, the condition."""
         rng, alias, other, by = self._rng, self._alias(), self._alias(), self._rng.choice(KEYS)
-        chooser = rng.choice((NEW, NEW, f"(select distinct {by} from {NEW})", *self._ctes))
+        of_news = [name for name in self._ctes if name in self._of_news]
+        chooser = rng.choice((NEW, NEW, f"(select distinct {by} from {NEW})", *of_news))
         equal = f"{alias}.{by} = {other}.{by}"
         read = f"from {ALL} as {alias}"
         kind = rng.choice(("in", "in", "exists", "join", "join distinct"))
