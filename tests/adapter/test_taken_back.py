@@ -228,3 +228,68 @@ def test_a_zipper_refuses_changes_that_keep_their_sequence(make_project):
     project.run("run", "--select", "prices")
     versions = project.query("select v, is_current from dw.prices where id = 2 order by v")
     assert versions == [{"v": -1, "is_current": True}, {"v": 2, "is_current": False}]
+
+
+def test_what_a_fold_lets_pass_or_resets_is_what_all_rows_give(make_project):
+    def ignoring(function: str) -> dict[str, object]:
+        return {"aggregates": {"v": {"function": function, "ignore_retract": True}}}
+
+    of_group = FOLDED.replace("'id'", "'g'")
+    given, by_group = f"select g, v, at, row_kind from {CHANGES}", "from src.events group by g"
+    last = "row_number() over (partition by id order by at desc) as n"
+    known = f"select g, max_by(v, at) filter (where v is not null) as v, max(at) as at {by_group}"
+    groups = {"of_v": {"sequence": "at", "columns": "v", "on_delete": "ignore"}}
+    models = {
+        "ignored": (
+            FOLDED.format(BY_KIND | {"on_delete": "ignore"}),
+            f"select id, v, at, row_kind from {CHANGES}",
+            ALL_ROWS,
+        ),
+        "ignored_group": (
+            FOLDED.format({"row_kind": "row_kind", "sequence_groups": groups}),
+            f"select id, v, at, row_kind from {CHANGES}",
+            ALL_ROWS,
+        ),
+        "highest": (
+            of_group.format({"row_kind": "row_kind"} | ignoring("max")),
+            f"select g, v, row_kind from {CHANGES}",
+            f"select g, max(v) as v {by_group}",
+        ),
+        "first": (
+            of_group.format(BY_KIND | ignoring("first_value")),
+            given,
+            f"select g, min_by(v, at) as v, max(at) as at {by_group}",
+        ),
+        "known": (of_group.format(LAST_VALUE), given, known),
+        "known_and_counted": (of_group.format(LAST_VALUE | {"count_rows": True}), given, known),
+        # of a row that kept its place, either image may be numbered first
+        "numbered": (
+            FOLDED.format(BY_KIND),
+            f"select id, v, at, row_kind from (select *, {last} from {CHANGES}) where n = 1",
+            ALL_ROWS,
+        ),
+    }
+    sums = {"aggregates": {"v": "sum"}, "row_kind": "row_kind", "count_rows": True}
+    python = IN_PYTHON.format(FOLDED.format(sums), "'id', 'v', 'row_kind'")
+    files = {
+        "models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]",
+        "models/without_deletes.py": python.replace("sign > 0", "row_kind <> '-D'"),
+    }
+    for name, (config, query, _) in models.items():
+        files[f"models/{name}.sql"] = f"{{{{ config({config}) }}}} {query}"
+    held = {name: parts[2] for name, parts in models.items()}
+    held["without_deletes"] = "select id, v from src.events"
+    project = make_project(files)
+    project.query("create namespace if not exists src")
+    project.query("create table src.events (id int, g int, v int, at int) using iceberg")
+    for statements in (
+        "insert into src.events values (1, 1, 5, 8), (2, 1, null, 9), (3, 3, 9, 3), (4, 4, 4, 4)",
+        "update src.events set at = 10 where id = 2",
+        "update src.events set v = 7 where id = 3",
+        "update src.events set v = 8 where id = 3; delete from src.events where id = 4",
+        "update src.events set v = 10, at = 4 where id = 3",
+    ):
+        for statement in statements.split("; "):
+            project.query(statement)
+        project.run("run")
+        assert (statements, wrong(project, list(held), held)) == (statements, [])

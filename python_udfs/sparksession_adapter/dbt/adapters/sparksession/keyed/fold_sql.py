@@ -238,69 +238,6 @@ class FoldSql(RunLayout):
             return "bigint"
         return f"decimal(38, {kind.rstrip(')').split(',')[1].strip()})"
 
-    def taken_back_last(self, rows: str) -> str | None:
-        """Query that has a row where, of a key's changes, one that takes back stands behind those
-        that give, by an order of the fold, or at the same place by its values: what was stored
-        before may stand in its place and count all the same. None of a fold that no order rules.
-
-        Args:
-            rows: SQL text for a `from`: the model's rows, each with the values of its image.
-        """
-        found = []
-        for taken, given in self._images():
-            # counted rows are looked at where they are counted, see taken_alone
-            alone = "false" if self.count_rows else f"{taken} is not null"
-            found.append(f"coalesce({taken} > {given}, {alone})")
-        if not found:
-            return None
-        keys = ", ".join(map(quoted, self.key))
-        return f"select 1 from {rows} group by {keys} having {' or '.join(found)} limit 1"
-
-    def taken_alone(self, rows: str, runs: str) -> str | None:
-        """Query that has a row where a key has lost rows and got none, and has others left, of
-        which any may be the newest now. None of a fold that counts no rows, or orders none.
-
-        Args:
-            rows: as above.
-            runs: SQL text for a `from`: the state rows that are stored.
-        """
-        alone = [f"({taken} is not null and {given} is null)" for taken, given in self._images()]
-        if not (self.count_rows and alone):
-            return None
-        keys = ", ".join(map(quoted, self.key))
-        same = " and ".join(f"held.{quoted(key)} <=> lost.{quoted(key)}" for key in self.key)
-        lost = (
-            f"select {keys}, sum(if({self._is_upsert}, 1L, -1L)) as net_count from {rows} "
-            f"group by {keys} having {' or '.join(alone)}"
-        )
-        of_key = ", ".join(f"held.{quoted(key)}" for key in self.key)
-        return (
-            f"select 1 from {runs} as held inner join ({lost}) as lost on {same} group by {of_key} "
-            f"having sum(held.{quoted(ROW_COUNT)}) + any_value(lost.net_count) <> 0 limit 1"
-        )
-
-    def _images(self) -> Iterator[tuple[str, str]]:
-        """SQL aggregates over the rows of a key, of each order in which values are taken back:
-        place and values of the newest row that takes back, and of the newest that gives."""
-        for group in self.all_groups:
-            if not (group.order and self._retracts(group)):
-                continue
-            there = f"({any_known(group.sequence or group.tie_break)})"
-            place, plain = {"place": self._order(group)}, self._plain(group)
-            images = [(there, named_struct(place | {name: quoted(name) for name in plain}))]
-            for name, aggregate in self.aggregates.items():
-                is_last = aggregate.function in ("last_value", "last_non_null_value")
-                if is_last and not aggregate.ignore_retract and self._group_of(name) is group:
-                    known = f" and {quoted(name)} is not null"
-                    takes = there + known * (aggregate.function == "last_non_null_value")
-                    images.append((takes, named_struct(place | {"value": quoted(name)})))
-            for takes, image in images:
-                taken, given = (
-                    f"max(case when {takes} and {is_one} then {image} end)"
-                    for is_one in (f"not {self._is_upsert}", self._is_upsert)
-                )
-                yield taken, given
-
     def merge_states(self, rows: str) -> str:
         """Query of state rows, one for each key, from state rows.
 

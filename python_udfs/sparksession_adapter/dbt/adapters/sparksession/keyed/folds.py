@@ -22,7 +22,7 @@ from dbt.adapters.sparksession.keyed.fold_parts import (
     names_of,
     sequence_groups_of,
 )
-from dbt.adapters.sparksession.keyed.fold_sql import FIRST, FoldSql
+from dbt.adapters.sparksession.keyed.fold_sql import FIRST
 from dbt.adapters.sparksession.keyed.groups import OTHERS, Aggregate, Derived, Group
 from dbt.adapters.sparksession.keyed.layout import (
     HIDDEN,
@@ -38,6 +38,7 @@ from dbt.adapters.sparksession.keyed.settings import (
     partition_problems,
     partition_setting,
 )
+from dbt.adapters.sparksession.keyed.taken_back_sql import TakenBackSql
 from dbt.adapters.sparksession.yaml_fields import read_fields
 
 RETRACTING = ("sum", "count", "last_value", "last_non_null_value")  # by themselves
@@ -45,7 +46,7 @@ ORDERED = (*FIRST, "last_value", "last_non_null_value", "listagg")
 
 
 @dataclass(frozen=True)
-class Fold(FoldSql):
+class Fold(TakenBackSql):
     """The fold of one model.
 
     `read` takes it from the config, `bound` to the columns of the model's rows.

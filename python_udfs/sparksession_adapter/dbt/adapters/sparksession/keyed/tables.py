@@ -207,15 +207,21 @@ class KeyedTables:
     def stands_behind(self, model: Node, fold: Fold, batch: Batch) -> bool:
         """Whether rows of a batch have gone, or are older than they were, or other ones of the same
         place, in a table whose changes the model reads: they have the place of what they take
-        back, so that a fold by that place may keep it.
+        back, so that a fold by that place may keep it. So may a fold that lets pass what is taken
+        back.
 
-        Cost: the batch; where a fold counts rows and a key has only lost some, also the keys of all
-        runs.
+        Cost: the batch; where a fold counts rows and a key has only lost some, or it keeps last
+        known values, also the keys of all runs.
         """
         if fold.row_kind is None:
             return False
         runs = _named_runs(model)
-        queries = (fold.taken_back_last(batch.rows), fold.taken_alone(batch.rows, runs))
+        queries = (
+            fold.taken_back_last(batch.rows),
+            fold.passed_by(batch.rows),
+            fold.taken_alone(batch.rows, runs),
+            fold.reset_values(batch.rows, runs),
+        )
         session = self._warehouse.session()
         return any(query is not None and session.sql(query).head() for query in queries)
 

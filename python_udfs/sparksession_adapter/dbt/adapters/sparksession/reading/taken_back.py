@@ -36,7 +36,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
 )
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND, SIGN
 from dbt.adapters.sparksession.reading.view_marks import statement_of
-from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.sql import literal, quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
 from pyspark.errors import AnalysisException
 from sqlglot import exp
@@ -54,7 +54,8 @@ def is_of_join(key: str) -> bool:
 
 def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
     """Whether a query may leave rows out by whether they give or take back, or give them another
-    kind: it uses that for more than to pass it on, or doesn't pass it on, or can't be parsed.
+    kind: it uses that for more than to pass it on, or doesn't pass it on, or can't be parsed. Where
+    it numbers changes, what gives a row may leave out what takes the row back.
 
     Args:
         news: its parts, for a `from`, that read changes.
@@ -79,6 +80,8 @@ def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
         sources = [item for item in sources_of(query) if reads_news(item)]
         if not sources and any(map(reads_news, subqueries(query))):
             return True  # rows that changes choose don't have the changes' kind
+        if sources and (_numbers_rows(query) or _replaces(query, names)):
+            return True
         for item in query.expressions:
             is_kind = bool(sources) and item.alias_or_name.lower() == kind.lower()
             if is_kind and not _is_handed_on(item, names, sources):
@@ -93,6 +96,21 @@ def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
         column.name.lower() in names and id(column) not in passed
         for column in tree.find_all(exp.Column)
     )
+
+
+def _numbers_rows(query: exp.Select) -> bool:
+    return any(isinstance(item, exp.Window) for item in own_parts(query))
+
+
+def _replaces(query: exp.Select, names: Set[str]) -> bool:
+    """Whether a select has another value, or the rows of a value alone, by columns of its joins or
+    its star that have one of these names."""
+    stars = (item.find(exp.Star) for item in query.expressions)
+    given = [item for star in stars if star for item in star.args.get("replace") or ()]
+    joins = query.args.get("joins") or ()
+    given += [item for join in joins for item in join.args.get("using") or ()]
+    is_natural = any(join.method.upper() == "NATURAL" for join in joins)
+    return is_natural or any(item.alias_or_name.lower() in names for item in given)
 
 
 def _is_handed_on(item: exp.Expr, names: Set[str], sources: Sequence[exp.Expr]) -> bool:
@@ -154,8 +172,15 @@ class TakenBack:
             return self._is_any(plan, f"{SIGN} < 0")
         if is_sql(model) and not leaves_out_by_kind(sql, plan.news.texts, kind):
             return False
-        passes_them = not is_sql(model) and self._gives_taken_back(batch)
-        return not passes_them and self._is_any(plan, f"{SIGN} < 0")
+        if is_sql(model):
+            return self._is_any(plan, f"{SIGN} < 0")
+        return any(
+            self._is_any(plan, f"{ROW_KIND} = {literal(name)}")
+            and not self._has_row(
+                f"select 1 from {batch.rows} where {quoted(kind)} = {literal(name)}"
+            )
+            for name in ("-U", "-D")
+        )
 
     def _takes_back(self, plan: ReadPlan, batch: Batch, sql: str) -> bool:
         """Whether a run takes rows back: by their kind, or, in a fold without a kind, by what its
