@@ -12,6 +12,7 @@ from dbt.adapters.sparksession.reading.fold_queries import (
     ALL_AGAIN,
     COUNTED,
     FILTERED,
+    GROUPED,
     MADE_AGAIN,
     RANKED,
     counts_rows,
@@ -29,6 +30,11 @@ SUMS = {"aggregates": {"v": "sum", "n": "sum"}}
 MIXED = {"sequence": "at", "aggregates": {"v": "sum"}}
 RANGE = {"aggregates": {"v": "max", "n": "min"}}
 LISTS = {"aggregates": {"v": {"function": "collect", "elements": True}}}
+ARRAYS = {"aggregates": {"v": "collect"}}
+NET = {"aggregates": {"v": {"function": "max", "net": True}}}
+NET_LISTS = {"aggregates": {"v": {"function": "collect", "elements": True, "net": True}}}
+COUNTING = {"aggregates": {"v": "sum"}, "row_kind": "row_kind", "count_rows": True}
+BY_KIND = "group by id, row_kind"
 BITMAP = {"aggregates": {"v": "bitmap_or"}}
 LAST_OF_DAY = "row_number() over (partition by id order by at desc) as nth"
 RANKED_ROWS = f"select *, {LAST_OF_DAY} from {NEW}"
@@ -88,6 +94,15 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (RANGE, f"select id, max(v) as v, min(v) as n from {NEW} {BY_KEY}", None),
     (LISTS, f"select id, collect_set(v) as v from {NEW} {BY_KEY}", None),
     (BITMAP, f"select id, bitmap_construct_agg(v) as v from {NEW} {BY_KEY}", None),
+    # values that are taken back by their counts, and rows that are counted
+    (NET_LISTS, f"select id, collect_list(v) as v from {NEW} {BY_KEY}", None),
+    (NET_LISTS, f"select id, collect_set(v) as v from {NEW} {BY_KEY}", counted("v")),
+    (NET, f"select id, max(v) as v from {NEW} {BY_KEY}", counted("v")),
+    (NET, f"select id, v from {NEW}", None),
+    (ARRAYS, f"select id, collect_list(v) as v from {NEW} {BY_KEY}", counted("v")),
+    (COUNTING, f"select id, v, row_kind from {NEW}", None),
+    (COUNTING, f"select id, sum(v) as v, row_kind from {NEW} {BY_KIND}", GROUPED),
+    (COUNTING, f"select * from (select id, sum(v) as v, row_kind from {NEW} {BY_KIND})", GROUPED),
     # what is made of all rows of a key again
     (LAST, f"{COUNTED_AGAIN}, at {OF_CHOSEN}, at", MADE_AGAIN.format(column="v")),
     (LAST, f"{COUNTED_AGAIN}, min(at) as at {OF_CHOSEN}", MADE_AGAIN.format(column="v")),
@@ -199,7 +214,7 @@ def test_a_fold_puts_the_runs_together_or_the_query_is_named(
     fold = Fold.read("m", "id", config)
     kind = kinds.get(fold.aggregates["v"].function, "int") if "v" in fold.aggregates else "int"
     columns = [("id", "int"), ("v", kind)]
-    columns += [(name, "int") for name in ("at", "n") if f"'{name}'" in str(config)]
+    columns += [(name, "int") for name in ("at", "n", "row_kind") if f"'{name}'" in str(config)]
     assert problem_of_fold(sql, [NEW], fold.bound(columns)) == problem
 
 

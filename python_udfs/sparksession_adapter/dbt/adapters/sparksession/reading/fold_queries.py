@@ -59,6 +59,10 @@ RANKED = (
     "earlier runs are left out; let fold.sequence keep the last row of each key, or rank the rows "
     "in a view over the keyed table"
 )
+GROUPED = (
+    "groups the new rows, and its fold counts each group as a row (count_rows), so that a key goes "
+    "once a run takes back one of its rows; let the fold aggregate the rows (fold.aggregates)"
+)
 AGAIN = (
     "gives its fold to count rows that aren't new, beside new rows or chosen by them, so that each "
     "run counts them again; read what is new alone"
@@ -242,6 +246,9 @@ class _FoldReader(NewsReader):
         if chosen_by is not None:
             raise NewsProblem(FILTERED.format(column=_shown(chosen_by)))
         is_grouped = query.args.get("group") is not None
+        counts_groups = isinstance(self._fold, Fold) and self._fold.count_rows
+        if counts_groups and any(map(is_aggregate, found)):
+            raise NewsProblem(GROUPED)
         if is_grouped and not any(
             is_aggregate(item) or isinstance(item, exp.Anonymous) for item in found
         ):
@@ -260,8 +267,10 @@ class _FoldReader(NewsReader):
             return aggregate is None or not adds_values(aggregate)
         if isinstance(value, ADDING) and isinstance(value.this, exp.Distinct):
             return False
+        if aggregate and aggregate.counts and not isinstance(value, exp.ArrayAgg):
+            return False  # a value is taken back as often as it was given
         if isinstance(value, OF_ARRAYS):
-            return function == "collect"
+            return function == "collect" and aggregate is not None and aggregate.elements
         if function == OF_BITMAPS:
             return True
         if isinstance(value, (exp.Max, exp.Min)) and name in self._orders:
