@@ -171,6 +171,7 @@ class News:
         asks_ranges: whether its query shall name the ranges of what it touches.
         texts: the parts of its query that read what is new.
         removals: those of them that may hold rows that have gone.
+        of_tables: those of them that are what became of a table's rows, not the rows of a log.
         unseen_by: key by which unseen_rows leaves out what the model's own table holds.
         given: the parts of its query that macros make right by themselves.
     """
@@ -183,6 +184,7 @@ class News:
     asks_ranges: bool = False
     texts: frozenset[str] = frozenset()
     removals: frozenset[str] = frozenset()
+    of_tables: frozenset[str] = frozenset()
     unseen_by: tuple[str, ...] = ()
     given: frozenset[GivenRows] = frozenset()
 
@@ -402,17 +404,21 @@ class Inputs:
         """The same of the plan's `news`."""
         return self.change(model_id, lambda plan: plan.with_news(**values))
 
-    def note_news_text(self, model_id: str, text: str, may_remove: bool = False) -> ReadPlan:
+    def note_news_text(
+        self, model_id: str, text: str, may_remove: bool = False, of_table: bool = False
+    ) -> ReadPlan:
         """Note a part of a model's query that reads what is new; the new plan.
 
         Args:
             may_remove: whether it may hold rows that have gone.
+            of_table: whether it is what became of a table's rows.
         """
         return self.change(
             model_id,
             lambda plan: plan.with_news(
                 texts=plan.news.texts | {text},
                 removals=plan.news.removals | ({text} if may_remove else set()),
+                of_tables=plan.news.of_tables | ({text} if of_table else set()),
             ),
         )
 

@@ -27,14 +27,8 @@ from dbt.adapters.sparksession.keyed.zipper_groups import (
     ZipperGroup,
     declared_groups,
 )
-from dbt.adapters.sparksession.keyed.zippers import (
-    AT,
-    KIND,
-    NEXT,
-    UPSERT_RANK,
-    Zipper,
-    ZipperConfigError,
-)
+from dbt.adapters.sparksession.keyed.zipper_places import KIND, UPSERT_RANK
+from dbt.adapters.sparksession.keyed.zippers import AT, NEXT, Zipper, ZipperConfigError
 from dbt.adapters.sparksession.sql import literal, quoted
 from dbt.adapters.sparksession.yaml_fields import read_fields
 
@@ -228,6 +222,16 @@ class PartialZipper(Zipper):
             f"part of it ({sequences}), so their place among the changes is unknown. Nothing was "
             "written. Leave such rows out of the model, or give them a value."
         )
+
+    @property
+    def _orders(self) -> list[tuple[tuple[str, ...], Sequence[str]]]:
+        if not self.groups:
+            return super()._orders
+        return [(group.sequence, group.columns) for group in self.groups]
+
+    @property
+    def _is_whole(self) -> bool:
+        return not any(map(self._is_partial, self._held))
 
     # ---- SQL: what is stored -------------------------------------------------------------
 

@@ -231,19 +231,38 @@ class KeyedTables:
         Cost: the batch, and the keys and sequences of all runs.
 
         Raises:
-            DbtRuntimeError: rows have changed and kept their sequence: nothing orders the change.
+            DbtRuntimeError: rows have changed and kept their sequence, or got a lower sequence, or
+                have gone without a delete: nothing orders the change.
         """
-        if is_partial(model["config"].get("zipper")):
-            return  # its sequences are those of its inputs
-        query = zipper.other_values(batch.state_rows, _named_runs(model))
-        (found,) = self._warehouse.session().sql(query).head()
+        found = self._counted(zipper.out_of_place(batch.rows, _named_runs(model)))
         if found:
             raise DbtRuntimeError(
-                f"{model['name']}: {found} rows have changed and kept their "
-                f"{', '.join(zipper.sequence)}, so that nothing shows which values are the newer; "
-                "name columns as zipper.sequence that each change raises, or take the macro "
-                "beliefs, which goes by when the warehouse got to know a row. Nothing was written."
+                f"{model['name']}: {found} rows have changed or left, and their key has no row of "
+                f"a higher {', '.join(zipper.sequence)}, so that nothing shows which values are "
+                "the newer; name columns as zipper.sequence that each change raises, leave rows "
+                "out by zipper.keep_when alone, or take the macro beliefs, which goes by when the "
+                "warehouse got to know a row. Nothing was written."
             )
+
+    def check_behind_deletes(self, model: Node, zipper: Zipper, batch: Batch) -> None:
+        """Look at whether rows came again of keys that were deleted behind their sequence.
+
+        Cost: the batch, and the deletes of all runs.
+
+        Raises:
+            DbtRuntimeError: they would stay deleted.
+        """
+        found = self._counted(zipper.behind_deletes(batch.rows, _named_runs(model)))
+        if found:
+            raise DbtRuntimeError(
+                f"{model['name']}: {found} rows came again with a {', '.join(zipper.sequence)} "
+                "that isn't above that of their delete, so that they would stay deleted; name "
+                "columns as zipper.sequence that rise also where a row comes again, or take the "
+                "macro beliefs. Nothing was written."
+            )
+
+    def _counted(self, query: str) -> int:
+        return int(self._warehouse.session().sql(query).head()[0])
 
     def record_run(self, model: Node, fold: Fold | Zipper, replaces: bool) -> int:
         """Let the next commit say what it adds; the run's level.

@@ -21,7 +21,6 @@ from dbt.adapters.sparksession.keyed.layout import (
     TIMES,
     WHOLE_NUMBERS,
     FoldConfigError,
-    RunLayout,
     column_names,
     listed,
     named_struct,
@@ -31,6 +30,12 @@ from dbt.adapters.sparksession.keyed.settings import (
     ZipperSettings,
     partition_problems,
     partition_setting,
+)
+from dbt.adapters.sparksession.keyed.zipper_places import (
+    KIND,
+    RANKS,
+    UPSERT_RANK,
+    PlacesSql,
 )
 from dbt.adapters.sparksession.sql import literal, quoted
 from dbt.adapters.sparksession.yaml_fields import read_fields
@@ -42,11 +47,6 @@ PERIODS = {
     VALID_TIME: ("valid_from", "valid_to", "is_current"),
     KNOWN_TIME: ("known_from", "known_to", "is_believed"),
 }
-KIND = f"{HIDDEN}kind__"  # what a change does: see RANKS
-# what of one key and sequence counts: a delete ends what an upsert of its place began, and the
-# -U of a plain update gives way to the +U that follows it at the same place
-RANKS = {"-U": 0, "+I": 1, "+U": 1, "-D": 2}
-UPSERT_RANK = 1
 AT, NEXT, EARLIER, STEP, VERSION = (
     f"{HIDDEN}{name}__" for name in ("at", "next", "earlier", "step", "version")
 )
@@ -65,7 +65,7 @@ class ZipperConfigError(FoldConfigError):
 
 
 @dataclass(frozen=True)
-class Zipper(RunLayout):
+class Zipper(PlacesSql):
     """The zipper of one model.
 
     `read` takes it from the config, `bound` to the columns of the model's rows.
@@ -244,20 +244,9 @@ class Zipper(RunLayout):
         return tuple(dict.fromkeys((*self.key, *self.sequence, self.time)))
 
     @property
-    def row_key(self) -> tuple[str, ...]:
-        """Columns that distinguish state rows."""
-        return (*self.key, *self.sequence)
-
-    @property
     def reader_key(self) -> tuple[str, ...]:
         """Columns that distinguish the rows that a reader sees."""
         return (*self.key, self.period_columns[0])
-
-    @property
-    def _held(self) -> list[str]:
-        """Columns that a change gives values to."""
-        taken = {*self.row_key, self.time}
-        return [name for name in self.types if name not in taken]
 
     @property
     def _valued(self) -> list[str]:
@@ -334,25 +323,6 @@ class Zipper(RunLayout):
             columns[name] = f"case when {kind} in ('+I', '+U') then {quoted(name)} end"
         return select_text(columns, rows)
 
-    def other_values(self, states: str, runs: str) -> str:
-        """Query that counts rows of a batch that are stored with other values, under the same key
-        and sequence.
-
-        Args:
-            states: query of the batch's state rows, one for each key and sequence.
-            runs: SQL text for a `from`: the state rows that are stored.
-        """
-        same = " and ".join(f"given.{quoted(name)} = held.{quoted(name)}" for name in self.row_key)
-        given, held = (
-            named_struct({name: f"{rows}.{quoted(name)}" for name in self._compared})
-            for rows in ("given", "held")
-        )
-        are_there = f"given.{quoted(KIND)} = {UPSERT_RANK} and held.{quoted(KIND)} = {UPSERT_RANK}"
-        return (
-            f"select count(*) from {runs} as held inner join ({states}) as given on {same} "
-            f"where {are_there} and not ({given} <=> {held})"
-        )
-
     def merge_states(self, rows: str) -> str:
         """Query of state rows, one for each key and sequence, from state rows.
 
@@ -383,12 +353,6 @@ class Zipper(RunLayout):
         return select_text(
             columns, f"({placed}) as fold__placed\nwhere not ({quoted(NEXT)} <=> {place})"
         )
-
-    @property
-    def _compared(self) -> list[str]:
-        """Columns of a state row beside its key, in the order in which two of a key are compared:
-        the greatest counts."""
-        return [KIND, *(() if self.time in self.row_key else (self.time,)), *self._held]
 
     def to_rows(self, rows: str) -> str:
         """Query of the versions that a reader sees, from state rows of which no two have one key

@@ -202,7 +202,7 @@ class ChangeReads:
         inputs.note_news(model_id, asks_ranges=writes)
         changes = self._changes(model_id, relation, node, history, first, read.pinned, key=key)
         text = changes.render()
-        inputs.note_news_text(model_id, text, may_remove="'-D'" in text)
+        inputs.note_news_text(model_id, text, may_remove="'-D'" in text, of_table=first is not None)
         return changes
 
     def changes_between(

@@ -15,6 +15,7 @@ from dbt.adapters.sparksession.edges import Given, Node
 from dbt.adapters.sparksession.inputs import ReadPlan
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.tables import Batch, KeyedTables
+from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.chosen_queries import chosen_tables
 from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
@@ -146,7 +147,7 @@ class TakenBack:
             sql: the model's query, as it was compiled.
 
         Raises:
-            DbtRuntimeError: of a zipper, rows have changed in place, see KeyedTables.check_places.
+            DbtRuntimeError: of a zipper, rows have no place, see _check_places.
         """
         fold, config = batch.fold, model["config"]
         plan = self._warehouse.inputs.plan(model["unique_id"])
@@ -155,8 +156,7 @@ class TakenBack:
         if any(map(is_of_join, plan.properties)):
             return False
         if not isinstance(fold, Fold):  # a zipper holds what was
-            if plan.news.removals and self._is_any(plan, f"{SIGN} < 0"):
-                self._keyed.check_places(model, fold, batch)
+            self._check_places(model, fold, batch, sql)
             return False
         if config.get("full_refresh") is False:
             return False
@@ -218,6 +218,22 @@ class TakenBack:
         if not news.removals or news.given or leaves_out_by_kind(sql, news.texts, ROW_KIND):
             return False
         return self._is_of_lookups(model, plan, sql, lambda: self._is_any(plan, f"{SIGN} < 0"))
+
+    def _check_places(self, model: Node, zipper: Zipper, batch: Batch, sql: str) -> None:
+        """Refuse rows of a table's changes whose place in a zipper shows no order.
+
+        Raises:
+            DbtRuntimeError: see KeyedTables.check_places and check_behind_deletes.
+        """
+        plan, kind = self._warehouse.inputs.plan(model["unique_id"]), zipper.row_kind
+        news = plan.news
+        if news.removals and self._is_any(plan, f"{SIGN} < 0"):
+            self._keyed.check_places(model, zipper, batch)
+        # a delete of a log may lie before a row that comes late
+        if kind is None or not news.of_tables or news.texts != news.of_tables:
+            return
+        if not is_sql(model) or not leaves_out_by_kind(sql, news.texts, kind):
+            self._keyed.check_behind_deletes(model, zipper, batch)
 
     def note_lookups(self, model: Node, makes_all: bool) -> None:
         """Let the next commit record whether rows were looked up in other rows of a table than the

@@ -1,0 +1,80 @@
+"""Zippers over changes of a table: rows whose sequence shows no order are refused, each by name."""
+
+from __future__ import annotations
+
+PLACED = {"sequence": "n", "time": "at", "row_kind": "row_kind"}
+IGNORED = PLACED | {"unpaired_retraction": "ignored"}
+ENDS = PLACED | {"unpaired_retraction": "ends"}
+GROUPS = {
+    "unpaired_retraction": "ends",
+    "time": "at",
+    "row_kind": "row_kind",
+    "sequence_groups": {
+        "of_v": {"sequence": "n", "columns": "v"},
+        "of_w": {"sequence": "m", "columns": "w"},
+    },
+}
+KEPT, BACK = "have changed or left, and their key has no row of a higher n", "rows came again"
+# zipper -> its key, its config, a condition of its query, the key of its changes, what is done
+# between two runs, then before the third, and why that is refused
+ZIPPERS = {
+    "kept": ("id", PLACED, "true", "id", "", "update {} set v = -1 where id = 2", KEPT),
+    "of_partial_rows": (
+        "id", IGNORED | {"ignore_nulls": True}, "true", "id", "",
+        "update {} set v = -1 where id = 2", KEPT,
+    ),
+    "of_groups": (
+        "id", GROUPS, "true", "id", "update {} set m = 3, w = 7 where id = 2",
+        "update {} set v = -1, m = 4 where id = 2", KEPT,
+    ),
+    "lower": ("id", IGNORED, "true", "id", "", "update {} set n = 1, v = 9 where id = 2", KEPT),
+    "moved": ("g", ENDS, "true", "id", "", "update {} set g = 9 where id = 2", KEPT),
+    "left_out": (
+        "id", ENDS, "v < 100", "id", "", "update {} set n = 3, v = 500 where id = 2", KEPT
+    ),
+    "without_key": ("id", IGNORED, "true", None, "", "update {} set v = -1 where id = 2", KEPT),
+    "came_again": (
+        "id", PLACED, "true", "id", "delete from {} where id = 2",
+        "insert into {} values (2, 2, 2, 2, timestamp'2020-01-03', 1, 1)", BACK,
+    ),
+    "began_again": (
+        "id", PLACED, "true", "id", "delete from {} where id = 2",
+        "insert into {} values (2, 2, 2, 1, timestamp'2020-01-03', 1, 1)", BACK,
+    ),
+    # each of these has a higher sequence
+    "rises": (
+        "id", IGNORED, "true", "id", "update {} set n = 3, v = 9 where id = 2; "
+        "delete from {} where id = 1",
+        "insert into {} values (1, 1, 7, 4, timestamp'2020-01-03', 1, 1)", "",
+    ),
+}  # fmt: skip
+
+
+def test_changes_whose_sequence_shows_no_order_are_refused(make_project):
+    tables = ", ".join(f"{{name: {name}}}" for name in ZIPPERS)
+    files = {"models/sources.yml": f"sources: [{{name: src, tables: [{tables}]}}]"}
+    for name, (key, zipper, condition, by, *_) in ZIPPERS.items():
+        config = f"materialized='folded', unique_key={key!r}, zipper={zipper}"
+        by_key = f", by={by!r}" if by else ""
+        changes = f"{{{{ new_changes(source('src', '{name}'){by_key}) }}}}"
+        columns = f"{key}, v, n, at, row_kind" + ", w, m" * ("sequence_groups" in zipper)
+        query = f"select {columns} from {changes} where {condition}"
+        files[f"models/{name}.sql"] = f"{{{{ config({config}) }}}} {query}"
+    project = make_project(files)
+    project.query("create namespace if not exists src")
+    for name in ZIPPERS:
+        project.query(
+            f"create table src.{name} using iceberg as select int(id) as id, int(id) as g, "
+            "int(id) as v, 2 as n, timestamp'2020-01-02' as at, 1 as w, 1 as m from range(4)"
+        )
+    project.run("run")
+    for step in (4, 5):
+        for name, parts in ZIPPERS.items():
+            for statement in filter(None, parts[step].split("; ")):
+                project.query(statement.format(f"src.{name}"))
+        outcome = project.run("run", expect_ok=step == 4)
+    found = {name: outcome.results[name].message for name in ZIPPERS}
+    named = {name: parts[-1] in found[name] for name, parts in ZIPPERS.items() if parts[-1]}
+    assert named == dict.fromkeys(named, True), found
+    versions = project.query("select id, v from dw.rises where is_current order by id")
+    assert versions == [{"id": 0, "v": 0}, {"id": 1, "v": 7}, {"id": 2, "v": 9}, {"id": 3, "v": 3}]
