@@ -18,7 +18,9 @@ from dbt.adapters.sparksession.keyed.tables import Batch, KeyedTables
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.chosen_queries import chosen_tables
+from dbt.adapters.sparksession.reading.clock import goes_by_clock
 from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
+from dbt.adapters.sparksession.reading.fold_queries import counts_rows
 from dbt.adapters.sparksession.reading.news_queries import (
     NEWS,
     UnreadableQuery,
@@ -99,6 +101,17 @@ def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
     )
 
 
+def takes_back_by_clock(model: Node, fold: Fold, sql: str) -> bool:
+    """Whether what takes a row back may come out otherwise than the row did, as the query asks the
+    clock or chance: its fold would count off another value, or of another key.
+
+    Args:
+        fold: bound to its columns.
+        sql: the model's query, as it was compiled.
+    """
+    return counts_rows(fold) and (goes_by_clock(model["raw_code"]) or goes_by_clock(sql))
+
+
 def _numbers_rows(query: exp.Select) -> bool:
     return any(isinstance(item, exp.Window) for item in own_parts(query))
 
@@ -168,7 +181,7 @@ class TakenBack:
         if self._keyed.stands_behind(model, fold, batch):
             return True
         kind = fold.row_kind
-        if kind is None:
+        if kind is None or (is_sql(model) and takes_back_by_clock(model, fold, sql)):
             return self._is_any(plan, f"{SIGN} < 0")
         if is_sql(model) and not leaves_out_by_kind(sql, plan.news.texts, kind):
             return False
