@@ -205,7 +205,7 @@ class KeyedTables:
         return Batch(fold, rows)
 
     def stands_behind(self, model: Node, fold: Fold, batch: Batch) -> bool:
-        """Whether rows of a batch have gone, or are older than they were, or other ones of the same
+        """Whether rows of a batch have gone, or are older than they were, or others of the same
         place, in a table whose changes the model reads: they have the place of what they take
         back, so that a fold by that place may keep it. So may a fold that lets pass what is taken
         back.
