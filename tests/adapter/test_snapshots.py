@@ -294,3 +294,112 @@ def test_a_snapshot_of_a_view_whose_answer_changes_by_itself_is_taken(project, c
     )
     assert len(set(reported)) == 2
     project.query("drop table dw.of_view purge")
+
+
+CHECKED = {"strategy": "check", "check_cols": "[v]"}
+ENDING = {"dbt_valid_to_current": "\"timestamp'9999-12-31'\""}
+
+
+@pytest.fixture
+def faulty(make_project):
+    """A project of a table src.people of which rows and snapshots are still to come."""
+    project = make_project({"models/sources.yml": FILES["models/sources.yml"]})
+    project.query("create namespace if not exists src")
+    project.query("create table src.people (id int, v string, at timestamp) using iceberg")
+    return project
+
+
+def test_keys_and_times_that_versions_cant_go_by_are_refused(faulty):
+    faulty.write(
+        {
+            **snapshot("checked", "people", **CHECKED),
+            **snapshot("dated", "people", strategy="timestamp", updated_at="at"),
+            **snapshot("paired", "people", key="[id, v]", strategy="check", check_cols="[at]"),
+        }
+    )
+    first = "(1, 'a', timestamp'2026-01-01'), (2, 'b', timestamp'2026-01-01')"
+    faulty.query(f"insert into src.people values {first}")
+    faulty.run("snapshot")
+    several, null = "its query gives several rows of one", "its query gives a row whose unique_key"
+    for row, refusals in (
+        (
+            "1, 'z', timestamp'2026-02-01'",
+            {"checked": f"{several} unique_key (id = 1)", "dated": several},
+        ),
+        (
+            "null, 'z', timestamp'2026-02-01'",
+            {"checked": null, "dated": null, "paired": f"{null} is null (id = null, v = z)"},
+        ),
+        (
+            "3, null, null",
+            {"dated": "a row whose at is null (id = 3)", "paired": "(id = 3, v = null)"},
+        ),
+    ):
+        faulty.query(f"insert overwrite src.people values {first}, ({row})")
+        outcome = faulty.run("snapshot", expect_ok=False)
+        for name, result in outcome.results.items():
+            if name in ("checked", "dated", "paired"):
+                assert (result.status == "error") is (name in refusals), name
+                assert refusals.get(name, "") in result.message
+        faulty.query(f"insert overwrite src.people values {first}")
+    # it is known by another key, of which it has had several rows
+    faulty.query("insert into src.people values (2, 'c', timestamp'2026-01-01')")
+    faulty.run("snapshot", "--select", "paired")
+    faulty.query(f"insert overwrite src.people values {first}")
+    faulty.write(snapshot("paired", "people", strategy="check", check_cols="[at]"))
+    refused = faulty.run("snapshot", "--select", "paired", expect_ok=False).results["paired"]
+    assert "has several open versions of one unique_key (id = 2)" in refused.message
+
+
+def test_settings_that_the_versions_were_not_made_by_are_refused(faulty):
+    kept = {"hard_deletes": "new_record"}
+    faulty.write(
+        {
+            **snapshot("begins", "people", **CHECKED),
+            **snapshot("ends", "people", **CHECKED, **kept),
+            **snapshot("closes", "people", **CHECKED, **ENDING),
+        }
+    )
+    faulty.query("insert into src.people values (1, 'a', null), (2, 'b', null)")
+    faulty.run("snapshot")
+    faulty.query("insert overwrite src.people values (2, 'c', null)")
+    faulty.write(
+        {
+            **snapshot("begins", "people", **CHECKED, **kept),
+            **snapshot("ends", "people", **CHECKED, hard_deletes="invalidate"),
+            **snapshot("closes", "people", **CHECKED),
+        }
+    )
+    results = faulty.run("snapshot", expect_ok=False).results
+    assert "has no column dbt_is_deleted; let hard_deletes be" in results["begins"].message
+    assert "open versions of deleted rows (dbt_is_deleted)" in results["ends"].message
+    assert "are open by another dbt_valid_to (id = " in results["closes"].message
+
+    # as the first refusal has it; a version without a mark would never count as deleted
+    faulty.query("alter table dw.begins add column dbt_is_deleted string")
+    refused = faulty.run("snapshot", "--select", "begins", expect_ok=False).results["begins"]
+    assert "an open version whose dbt_is_deleted is null (id = " in refused.message
+    faulty.query("update dw.begins set dbt_is_deleted = 'False'")
+    faulty.write(
+        snapshot("ends", "people", **CHECKED, **kept)
+        | snapshot("closes", "people", **CHECKED, **ENDING)
+    )
+    faulty.run("snapshot")
+    assert versions_of(faulty, "begins", "id, v, dbt_is_deleted", "1, dbt_valid_from") == [
+        (1, "a", "False", False),
+        (1, "a", "True", True),
+        (2, "b", "False", False),
+        (2, "c", "False", True),
+    ]
+
+
+def test_checked_columns_may_be_in_another_case_than_the_tables(faulty):
+    faulty.write(snapshot("cased", "people", strategy="check", check_cols="[V]"))
+    for row in ("(1, 'a', null), (2, 'b', null)", "(1, 'a', null), (2, 'c', null)"):
+        faulty.query(f"insert overwrite src.people values {row}")
+        faulty.run("snapshot")
+    assert versions_of(faulty, "cased", "id, v", "1, dbt_valid_from") == [
+        (1, "a", True),
+        (2, "b", False),
+        (2, "c", True),
+    ]

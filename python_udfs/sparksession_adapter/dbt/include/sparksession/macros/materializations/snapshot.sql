@@ -35,6 +35,7 @@
         {%- set strategy = strategy_dispatch(config.get('strategy'))(
             model, 'snapshotted_data', 'source_data', model['config'], not is_rebuild
         ) -%}
+        {%- do _check_snapshot(strategy, none if is_rebuild else target_relation) -%}
     {%- endif -%}
     {%- if is_taken -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
@@ -52,7 +53,6 @@
         {%- set meta_columns = (
             config.get('snapshot_table_column_names') or get_snapshot_table_column_names()
         ) -%}
-        {{ adapter.valid_snapshot_target(target_relation, meta_columns) }}
         {%- call statement('build_snapshot_staging_relation') -%}
             {{ create_temporary_view(
                 staging_relation, _staged_versions(strategy, sql, target_relation, meta_columns)
