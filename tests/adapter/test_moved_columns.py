@@ -134,3 +134,28 @@ def test_columns_of_structs_and_of_values_for_older_rows() -> None:
     now = Columns.of({"fields": [{"id": 1, "name": "items", "type": items}, filled]})
     assert now.moved_since(then)
     assert not then.moved_since(now)
+
+
+SHOWN = "concat('<', v, '>') as shown"
+OF_TYPES = {
+    "models/merged.sql": "{{ config(materialized='incremental', unique_key='id') }} "
+    f"select id, {SHOWN} from {{{{ new_changes(ref('codes')) }}}} where sign > 0",
+    "models/latest.sql": "{{ config(materialized='folded', unique_key='id', "
+    "fold={'sequence': 'shown'}) }} "
+    f"select id, {SHOWN}, row_kind from {{{{ new_changes(ref('codes')) }}}}",
+    "models/added.sql": ADDED % "" + f"id, {SHOWN} from {{{{ new_rows(ref('codes')) }}}}",
+    "seeds/codes.csv": "id,v\n1,01\n2,20\n",
+}
+
+
+def test_rows_are_made_again_where_a_column_has_another_type(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = make_project(OF_TYPES)
+    project.run("build")
+    types = "seeds: [{name: codes, config: {column_types: {v: string}}}]"
+    project.write({"seeds/settings.yml": types})
+    project.run("build")
+    for name in ("added", "merged", "latest"):
+        found = project.query(f"select id, shown from dw.{name} order by id")
+        assert (name, [row["shown"] for row in found]) == (name, ["<01>", "<20>"])

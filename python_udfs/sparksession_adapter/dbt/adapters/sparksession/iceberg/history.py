@@ -16,6 +16,9 @@ NESTED = ("element", "key", "value")  # parts of arrays and maps in Iceberg's sc
 MODEL_PROPERTY = "dbt.model"
 SNAPSHOT_READ = re.compile(r" version as of (\d+)")  # behind a table in SQL
 PINNED_READ = re.compile(r"(?<![^\s(),])(?P<table>[^\s(),]++)" + SNAPSHOT_READ.pattern)
+# types that Iceberg reads the values of an older type as, each as it was
+WIDENED = frozenset({("int", "long"), ("float", "double")})
+DECIMAL = re.compile(r"decimal\((?P<digits>\d+), ?(?P<scale>\d+)\)")
 TABLE_PROPERTY = "dbt.table"  # schema.name of the table that holds the rows of the run's node
 
 
@@ -103,35 +106,43 @@ class Columns:
     Attributes:
         ids: name -> Iceberg's number, which a column keeps when it is renamed.
         filled: numbers of the columns that rows written before them have a value in.
+        types: name and a point -> Iceberg's type, of a nested column the kind of it alone.
     """
 
     ids: Mapping[str, int]
     filled: frozenset[int] = frozenset()
+    types: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, schema: Mapping[str, Any]) -> Columns:
         """Those of a schema in Iceberg's metadata."""
         found: dict[str, int] = {}
-        filled = set()
+        filled, types = set(), {}
         waiting: list[tuple[str, Any]] = [("", schema)]
         while waiting:
             path, kind = waiting.pop()
             if not isinstance(kind, Mapping):
+                types[path] = str(kind)
                 continue
+            types[path] = str(kind.get("type"))
             for item in kind.get("fields", []):
                 found[path + item["name"]] = item["id"]
                 filled |= {item["id"]} if item.get("initial-default") is not None else set()
                 waiting.append((f"{path}{item['name']}.", item["type"]))
             waiting += [(f"{path}{part}.", kind[part]) for part in NESTED if part in kind]
-        return cls(found, frozenset(filled))
+        return cls(found, frozenset(filled), types)
 
     def moved_since(self, then: Columns) -> bool:
-        """Whether a name of one of the columns is of another column than it was.
+        """Whether a name of one of the columns is of another column than it was, or of values of
+        another type: compared as values of one type, '01' would be 1.
 
         >>> then = Columns({"id": 1, "v": 2})
         >>> [Columns(ids).moved_since(then) for ids in ({"id": 1}, {"id": 1, "v": 3}, {"u": 2})]
         [False, True, True]
         """
+        shared = self.types.keys() & then.types.keys()
+        if any(not is_widened(then.types[name], self.types[name]) for name in shared):
+            return True
         names = {number: name for name, number in then.ids.items()}
         return any(
             then.ids.get(name, number) != number
@@ -139,6 +150,18 @@ class Columns:
             or (number not in names and number in self.filled)
             for name, number in self.ids.items()
         )
+
+
+def is_widened(then: str, now: str) -> bool:
+    """Whether a column of type `then` gives the same values as one of type `now`.
+
+    >>> [is_widened("decimal(9, 2)", now) for now in ("decimal(9, 2)", "decimal(12, 2)", "string")]
+    [True, True, False]
+    """
+    old, new = DECIMAL.fullmatch(then), DECIMAL.fullmatch(now)
+    if old is not None and new is not None:
+        return old["scale"] == new["scale"] and int(old["digits"]) <= int(new["digits"])
+    return then == now or (then, now) in WIDENED
 
 
 @dataclass(frozen=True)
@@ -225,7 +248,8 @@ class History:
 
     def has_moved_columns(self, first: int | None, last: int | None) -> bool:
         """Whether a row of snapshot `first` has, by some name, another value at `last` though no
-        commit wrote it: a column got another's name, or a value that stands for all older rows."""
+        commit wrote it: a column got another's name or type, or a value that stands for all older
+        rows."""
         then, now = self._columns_at(first), self._columns_at(last)
         return then is not None and now is not None and now.moved_since(then)
 
