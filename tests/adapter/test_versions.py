@@ -378,3 +378,16 @@ def test_no_reader_sees_two_versions_at_once(make: Callable[..., DbtProject]) ->
     assert errors == again
     assert {len(set(item)) for item in seen} == {1}, seen
     assert len(seen) > 1
+
+
+def test_tables_of_two_schemas_are_not_published_under_the_same_name(
+    make: Callable[..., DbtProject],
+) -> None:
+    named = "{{{{ config(materialized='table', schema='{}', alias='Same') }}}} select 1 as id"
+    project = make(first=named.format("x"), second=named.format("y").replace("Same", "same"))
+    outcome = project.run("build")
+    assert "Not published: " in outcome.log
+    assert "dw_x.Same and dw_y.same would both be published.same" in outcome.log.replace("`", "")
+    assert project.query("show tables in dw like 'meta_version'") == []
+    project.write({"models/second.sql": named.format("y").replace("Same", "other")})
+    assert "Published as version 1" in project.run("build").log

@@ -135,6 +135,7 @@ class Versions:
         problem = problem or self._write_view_queries(
             queries, [node["unique_id"] for node in built], before, snapshots, context
         )
+        problem = problem or self.views.name_problem(queries)
         if problem:
             return self._unpublished(problem)
         lost = before.snapshots.keys() - self._stored_tables(context)

@@ -76,6 +76,20 @@ class PublishedViews:
         schema = self._warehouse.credentials.published_schema
         return f"{schema}.{identifier if plain else quoted(identifier)}"
 
+    def name_problem(self, names: Iterable[str]) -> str | None:
+        """Relations of several schemas that readers would have under the same name, as a sentence
+        without its point; None where there are none."""
+        by_view: dict[str, list[str]] = {}
+        for name in sorted(names):
+            by_view.setdefault(self._published(name, plain=True).lower(), []).append(name)
+        for view, same in by_view.items():
+            if len(same) > 1:
+                return (
+                    f"{' and '.join(same)} would both be {view}, which has the rows of a single "
+                    "table; give either another alias, or meta: {published: false}"
+                )
+        return None
+
     def write_views(
         self, version: Version, names: Iterable[str], before: Version | None = None
     ) -> None:
