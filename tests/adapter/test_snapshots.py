@@ -403,3 +403,20 @@ def test_checked_columns_may_be_in_another_case_than_the_tables(faulty):
         (2, "b", False),
         (2, "c", True),
     ]
+
+
+def test_values_that_the_snapshots_columns_would_round_are_refused(faulty):
+    query = "select id, {} as v from {{{{ source('src', 'people') }}}}"
+    over = snapshot("rounded", "people", **CHECKED)["snapshots/rounded.yml"]
+    faulty.write(
+        {
+            "models/seen.sql": query.format("cast(v as decimal(9, 1))"),
+            "snapshots/rounded.yml": over.replace("source('src', 'people')", "ref('seen')"),
+        }
+    )
+    faulty.query("insert into src.people values (1, '1.25', null)")
+    faulty.run("build")
+    faulty.write({"models/seen.sql": query.format("cast(v as decimal(9, 2))")})
+    refused = faulty.run("build", expect_ok=False).results["rounded"].message
+    assert "(column v was decimal(9,1), is decimal(9,2)); cast them in its query" in refused
+    assert len(faulty.query("select * from dw.rounded")) == 1

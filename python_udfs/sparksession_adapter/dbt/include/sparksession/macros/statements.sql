@@ -288,8 +288,10 @@
     {%- if problems -%}
         {%- do exceptions.raise_compiler_error(
             model.name ~ ': its table ' ~ target_relation ~ ' would round or cut the values of its '
-            ~ 'rows, or hold them in other fields (' ~ problems | join('; ')
-            ~ '); run it with --full-refresh, or cast them in the model to what they were.'
+            ~ 'rows, or hold them in other fields (' ~ problems | join('; ') ~ '); '
+            ~ ('cast them in its query to what they were, or take the snapshot under another name.'
+                if model.resource_type == 'snapshot' else
+                'run it with --full-refresh, or cast them in the model to what they were.')
         ) -%}
     {%- endif -%}
 {% endmacro %}

@@ -60,8 +60,14 @@
         {%- endcall -%}
         {%- set staged_columns = adapter.get_columns_in_relation(staging_relation)
             | rejectattr('name', 'in', ['dbt_change_type', 'dbt_unique_key']) | list -%}
-        {%- set known = adapter.get_columns_in_relation(target_relation)
-            | map(attribute='name') | map('lower') | list -%}
+        {%- set target_columns = adapter.get_columns_in_relation(target_relation) -%}
+        {#- a rounded value would differ from the query's, and begin a version in each run -#}
+        {%- do _check_kept_values(
+            staged_columns | rejectattr('name', 'in', meta_columns.values() | list) | list,
+            target_relation,
+            target_columns,
+        ) -%}
+        {%- set known = target_columns | map(attribute='name') | map('lower') | list -%}
         {%- set new_columns = [] -%}
         {%- for column in staged_columns if column.name | lower not in known -%}
             {%- if not column.name.startswith('dbt_unique_key_') -%}
