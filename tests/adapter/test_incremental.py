@@ -332,3 +332,21 @@ def test_a_hook_that_writes_to_a_table_which_is_not_there_yet_is_refused(make_pr
         assert f"{name}: its pre_hook writes to dw.{name}, which its first run has yet" in message
     for name in ("guarded", "makes"):
         assert results[name].status == "success", results[name].message
+
+
+@pytest.mark.parametrize("option", ["sync_all_columns", "append_new_columns", "fail"])
+def test_a_column_in_another_case_is_the_same_column(make_project, option):
+    config = f"materialized='incremental', unique_key='id', on_schema_change='{option}'"
+    merged = f"{{{{ config({config}) }}}} select * from {{{{ ref('given') }}}}"
+    given = "{{ config(materialized='table') }} select "
+    project = make_project(
+        {"models/given.sql": given + "1 as id, 10 as v", "models/merged.sql": merged}
+    )
+    project.run("run")
+    project.write({"models/given.sql": given + "2 as ID, 20 as V"})
+    project.run("run")
+    # the key that has left its input stays with its value
+    assert project.query("select id, v from dw.merged order by id") == [
+        {"id": 1, "v": 10},
+        {"id": 2, "v": 20},
+    ]

@@ -253,6 +253,34 @@
     {%- do return(changes.source_columns) -%}
 {% endmacro %}
 
+{#
+    As dbt's own, which compares names letter by letter: under on_schema_change a column that the
+    query writes in another case was dropped from the table with its values, and added empty.
+#}
+{% macro diff_columns(source_columns, target_columns) %}
+    {%- set known = target_columns | map(attribute='name') | map('lower') | list -%}
+    {%- set missing = [] -%}
+    {%- for column in source_columns if column.name | lower not in known -%}
+        {%- do missing.append(column) -%}
+    {%- endfor -%}
+    {%- do return(missing) -%}
+{% endmacro %}
+
+{# As dbt's own, of names in any case. #}
+{% macro diff_column_data_types(source_columns, target_columns) %}
+    {%- set known, changed = {}, [] -%}
+    {%- for column in target_columns -%}
+        {%- do known.update({column.name | lower: column}) -%}
+    {%- endfor -%}
+    {%- for column in source_columns if column.name | lower in known -%}
+        {%- set stored = known[column.name | lower] -%}
+        {%- if column.data_type != stored.data_type -%}
+            {%- do changed.append({'column_name': stored.name, 'new_type': column.data_type}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return(changed) -%}
+{% endmacro %}
+
 {# Refuses rows that lack columns of the table, where on_schema_change has no place for that. #}
 {% macro _check_lost_columns(staged_columns, target_relation, target_columns) %}
     {%- set given = staged_columns | map(attribute='name') | map('lower') | list -%}
