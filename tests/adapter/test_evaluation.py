@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.evaluation import (
     reads_few,
 )
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
-from dbt.adapters.sparksession.inputs import OwnCommits, Read, ReadPlan
+from dbt.adapters.sparksession.read_plans import OwnCommits, Read, ReadPlan
 
 EMPTY = OwnCommits("dw.m", History(None, {}))
 

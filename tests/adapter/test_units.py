@@ -20,8 +20,9 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     period_after,
     period_starts,
 )
-from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, Inputs, Read, sql_mark
+from dbt.adapters.sparksession.inputs import Inputs, sql_mark
 from dbt.adapters.sparksession.java import find_java, java_major
+from dbt.adapters.sparksession.read_plans import ASKED_PROPERTY, Read
 from dbt.adapters.sparksession.seeds import Seeds
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import literal

@@ -4,7 +4,7 @@ give, and which are refused."""
 from __future__ import annotations
 
 import pytest
-from dbt.adapters.sparksession.inputs import GivenRows
+from dbt.adapters.sparksession.read_plans import GivenRows
 from dbt.adapters.sparksession.reading.news_queries import AGAIN
 from dbt.adapters.sparksession.reading.written_queries import (
     LEFT_OUT,

@@ -137,9 +137,12 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/microbatch.py", "adapter/test_microbatch.py"),
     (ADAPTER + "/partition_reads.py", "adapter/test_partition_reads.py"),
     (ADAPTER + "/partitions.py", "adapter/test_partition_reads.py adapter/test_units.py"),
-    (
-        ADAPTER + "/inputs.py",
-        "adapter/test_renamed_inputs.py adapter/test_pinned_inputs.py adapter/test_units.py",
+    *(
+        (
+            f"{ADAPTER}/{name}.py",
+            "adapter/test_renamed_inputs.py adapter/test_pinned_inputs.py adapter/test_units.py",
+        )
+        for name in ("inputs", "read_plans")
     ),
     (ADAPTER + "/lease.py", "reliability/test_one_writer.py"),
     (ADAPTER + "/remote_sessions.py", "places/test_takeover.py"),

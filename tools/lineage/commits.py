@@ -8,7 +8,7 @@ from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY
 from dbt.adapters.sparksession.iceberg.metadata import metadata_of_tables
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
+from dbt.adapters.sparksession.read_plans import INPUT_PROPERTY
 
 Row = dict[str, Any]
 RUNS, COMMITS = 20, 2000  # newest that events and the report are of

@@ -5,7 +5,7 @@ query both ways."""
 from __future__ import annotations
 
 from dbt.adapters.sparksession.edges import Foreign
-from dbt.adapters.sparksession.inputs import ReadPlan
+from dbt.adapters.sparksession.read_plans import ReadPlan
 from dbt.adapters.sparksession.session import is_remote
 
 FEW_ROWS = 100_000  # of all inputs of a model, as far as it reads them; or below a data test

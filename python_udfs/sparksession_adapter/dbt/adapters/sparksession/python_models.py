@@ -11,8 +11,8 @@ from typing import Any
 
 from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.sparksession.edges import Foreign
-from dbt.adapters.sparksession.inputs import MergedRows, ReadPlan
 from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
+from dbt.adapters.sparksession.read_plans import MergedRows, ReadPlan
 from dbt.adapters.sparksession.services import Services
 from dbt.adapters.sparksession.session import (
     REFUSALS,

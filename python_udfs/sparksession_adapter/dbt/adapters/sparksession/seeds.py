@@ -13,10 +13,10 @@ from typing import Any
 from dbt.adapters.sparksession.iceberg.history import (
     SNAPSHOT_READ,
 )
-from dbt.adapters.sparksession.inputs import OwnCommits
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
 )
+from dbt.adapters.sparksession.read_plans import OwnCommits
 from dbt.adapters.sparksession.reading.clock import goes_by_clock
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import without_view_marks

@@ -8,13 +8,11 @@ from collections.abc import Collection
 from dbt.adapters.sparksession.declared.count_plans import count_plan, metric_plan
 from dbt.adapters.sparksession.declared.declarations import checked
 from dbt.adapters.sparksession.edges import Given, Json, Node
-from dbt.adapters.sparksession.inputs import (
-    COUNTED_PROPERTY,
-    sql_mark,
-)
+from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import (
     stored_table_of,
 )
+from dbt.adapters.sparksession.read_plans import COUNTED_PROPERTY
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 

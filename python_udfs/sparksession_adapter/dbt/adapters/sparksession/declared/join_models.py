@@ -29,10 +29,10 @@ from dbt.adapters.sparksession.edges import (
     Settings,
 )
 from dbt.adapters.sparksession.iceberg.history import History
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
+from dbt.adapters.sparksession.read_plans import INPUT_PROPERTY
 from dbt.adapters.sparksession.reading.ranges import PruningColumn
 from dbt.adapters.sparksession.reading.retract_sql import changed_keys
 from dbt.adapters.sparksession.sql import quoted

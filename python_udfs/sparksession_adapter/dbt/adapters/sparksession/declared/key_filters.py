@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from dbt.adapters.sparksession.edges import Given, Graph, Json, Node
-from dbt.adapters.sparksession.inputs import OwnCommits
 from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
+from dbt.adapters.sparksession.read_plans import OwnCommits
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse

@@ -19,7 +19,7 @@ from dbt.adapters.sparksession.declared.windows import (
     spans_condition,
 )
 from dbt.adapters.sparksession.edges import Foreign, Json, Node
-from dbt.adapters.sparksession.inputs import ReadPlan, TouchedWindows
+from dbt.adapters.sparksession.read_plans import ReadPlan, TouchedWindows
 from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND

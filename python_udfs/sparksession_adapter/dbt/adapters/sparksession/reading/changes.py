@@ -12,7 +12,6 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     partition_predicate,
     partition_values,
 )
-from dbt.adapters.sparksession.inputs import ReadPlan, gives_new_rows
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -21,6 +20,7 @@ from dbt.adapters.sparksession.keyed.tables import (
     only_adds_runs,
     stored_table_of,
 )
+from dbt.adapters.sparksession.read_plans import ReadPlan, gives_new_rows
 from dbt.adapters.sparksession.reading.commits import sharing
 from dbt.adapters.sparksession.reading.definitions import (
     ACCEPT_VAR,

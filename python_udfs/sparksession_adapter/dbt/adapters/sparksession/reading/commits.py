@@ -12,13 +12,10 @@ from dbt.adapters.sparksession.iceberg.history import (
     History,
     Snapshot,
 )
-from dbt.adapters.sparksession.inputs import (
-    ReadPlan,
-    ReplacedPartitions,
-)
 from dbt.adapters.sparksession.keyed.tables import (
     stored_table_of,
 )
+from dbt.adapters.sparksession.read_plans import ReadPlan, ReplacedPartitions
 from dbt.adapters.sparksession.reading.microbatch import (
     Microbatches,
     is_microbatch,

@@ -12,7 +12,7 @@ from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Settings
-from dbt.adapters.sparksession.inputs import GivenRows, ReadPlan
+from dbt.adapters.sparksession.read_plans import GivenRows, ReadPlan
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
 from dbt.adapters.sparksession.reading.definitions import (
     ADDS_ALL,

@@ -20,14 +20,14 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     period_starts,
     periods_predicate,
 )
-from dbt.adapters.sparksession.inputs import (
+from dbt.adapters.sparksession.keyed.tables import FOLDED
+from dbt.adapters.sparksession.read_plans import (
     ASKED_PROPERTY,
     CLOSED_PROPERTY,
     REQUEST_PROPERTY,
     ReadPlan,
     ReplacedPartitions,
 )
-from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.commits import Commits
 from dbt.adapters.sparksession.reading.definitions import Definitions

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Graph, Json, Node
 from dbt.adapters.sparksession.evaluation import choose_evaluation, reads_few
-from dbt.adapters.sparksession.inputs import (
+from dbt.adapters.sparksession.keyed.tables import (
+    FOLDED,
+    KeyedTables,
+    stored_table_of,
+)
+from dbt.adapters.sparksession.read_plans import (
     INPUT_PROPERTY,
     OwnCommits,
     Read,
     ReadPlan,
     gives_new_rows,
-)
-from dbt.adapters.sparksession.keyed.tables import (
-    FOLDED,
-    KeyedTables,
-    stored_table_of,
 )
 from dbt.adapters.sparksession.reading.called_macros import with_references
 from dbt.adapters.sparksession.reading.commits import appended

@@ -12,10 +12,10 @@ from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Given, Node
-from dbt.adapters.sparksession.inputs import ReadPlan
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.tables import Batch, KeyedTables
 from dbt.adapters.sparksession.keyed.zippers import Zipper
+from dbt.adapters.sparksession.read_plans import ReadPlan
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.chosen_queries import chosen_tables
 from dbt.adapters.sparksession.reading.clock import goes_by_clock

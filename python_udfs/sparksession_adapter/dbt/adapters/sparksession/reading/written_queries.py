@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dbt.adapters.sparksession.inputs import GivenRows
+from dbt.adapters.sparksession.read_plans import GivenRows
 from dbt.adapters.sparksession.reading.news_queries import AGAIN, problem_of, problem_of_unseen
 
 GIVEN = "dbt_given"  # stands for the rows of macros

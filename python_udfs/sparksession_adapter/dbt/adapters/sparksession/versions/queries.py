@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import SNAPSHOT_READ, History
-from dbt.adapters.sparksession.inputs import OwnCommits
 from dbt.adapters.sparksession.keyed.tables import stored_table_of
+from dbt.adapters.sparksession.read_plans import OwnCommits
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.versions.store import VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse

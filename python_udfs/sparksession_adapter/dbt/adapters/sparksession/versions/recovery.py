@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.metadata import LostFileError, java_namespace
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import FOLDED
+from dbt.adapters.sparksession.read_plans import INPUT_PROPERTY
 from dbt.adapters.sparksession.sql import is_absent
 from dbt.adapters.sparksession.versions.copies import Copies, java_identifier
 from dbt.adapters.sparksession.versions.held_lease import HeldLease

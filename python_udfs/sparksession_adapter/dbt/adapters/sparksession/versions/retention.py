@@ -7,12 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import TABLE_PROPERTY, History, pinned_reads
-from dbt.adapters.sparksession.inputs import (
-    ASKED_PROPERTY,
-    INPUT_PROPERTY,
-    REQUEST_PROPERTY,
-)
 from dbt.adapters.sparksession.keyed.tables import COMPACTED_PROPERTY
+from dbt.adapters.sparksession.read_plans import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
 from dbt.adapters.sparksession.sql import literal
 from dbt.adapters.sparksession.versions.arguments import a_name, days_back, whole_number
 from dbt.adapters.sparksession.versions.lease import utc_now

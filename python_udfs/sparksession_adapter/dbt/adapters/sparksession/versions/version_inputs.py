@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX, stored_table_of
+from dbt.adapters.sparksession.read_plans import INPUT_PROPERTY
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, has_table, is_published
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
 from dbt.adapters.sparksession.warehouse import Warehouse
