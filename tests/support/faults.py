@@ -769,7 +769,7 @@ RUN_FAULTS = (
     ),
     Fault(
         "an upsert stays where a delete of its place is known",
-        ZIPPERS,
+        ADAPTER + "keyed/zipper_places.py",
         '"+U": 1, "-D": 2}',
         '"+U": 2, "-D": 1}',
         ZIPPER_STREAMS,
