@@ -234,36 +234,12 @@ def test_a_zipper_refuses_changes_that_keep_their_sequence(make_project):
     assert versions == [{"v": -1, "is_current": True}, {"v": 2, "is_current": False}]
 
 
-def test_what_a_fold_lets_pass_or_resets_is_what_all_rows_give(make_project):
-    def ignoring(function: str) -> dict[str, object]:
-        return {"aggregates": {"v": {"function": function, "ignore_retract": True}}}
-
+def test_what_a_fold_resets_or_numbers_is_what_all_rows_give(make_project):
     of_group = FOLDED.replace("'id'", "'g'")
     given, by_group = f"select g, v, at, row_kind from {CHANGES}", "from src.events group by g"
     last = "row_number() over (partition by id order by at desc) as n"
     known = f"select g, max_by(v, at) filter (where v is not null) as v, max(at) as at {by_group}"
-    groups = {"of_v": {"sequence": "at", "columns": "v", "on_delete": "ignore"}}
     models = {
-        "ignored": (
-            FOLDED.format(BY_KIND | {"on_delete": "ignore"}),
-            f"select id, v, at, row_kind from {CHANGES}",
-            ALL_ROWS,
-        ),
-        "ignored_group": (
-            FOLDED.format({"row_kind": "row_kind", "sequence_groups": groups}),
-            f"select id, v, at, row_kind from {CHANGES}",
-            ALL_ROWS,
-        ),
-        "highest": (
-            of_group.format({"row_kind": "row_kind"} | ignoring("max")),
-            f"select g, v, row_kind from {CHANGES}",
-            f"select g, max(v) as v {by_group}",
-        ),
-        "first": (
-            of_group.format(BY_KIND | ignoring("first_value")),
-            given,
-            f"select g, min_by(v, at) as v, max(at) as at {by_group}",
-        ),
         "known": (of_group.format(LAST_VALUE), given, known),
         "known_and_counted": (of_group.format(LAST_VALUE | {"count_rows": True}), given, known),
         # what is taken back has another key by then
@@ -303,3 +279,38 @@ def test_what_a_fold_lets_pass_or_resets_is_what_all_rows_give(make_project):
             project.query(statement)
         project.run("run")
         assert (statements, wrong(project, list(held), held)) == (statements, [])
+
+
+def test_a_fold_that_ignores_deletes_keeps_rows_and_refuses_those_that_keep_their_place(
+    make_project,
+):
+    groups = {"of_v": {"sequence": "at", "columns": "v", "on_delete": "ignore"}}
+    highest = {"aggregates": {"v": {"function": "max", "ignore_retract": True}}}
+    folds = {
+        "kept": BY_KIND | {"on_delete": "ignore"},
+        "kept_group": {"row_kind": "row_kind", "sequence_groups": groups},
+        "highest": {"row_kind": "row_kind"} | highest,
+    }
+    files = {"models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]"}
+    for name, fold in folds.items():
+        columns = "id, v" if name == "highest" else "id, v, at"
+        query = f"select {columns}, row_kind from {CHANGES}"
+        files[f"models/{name}.sql"] = f"{{{{ config({FOLDED.format(fold)}) }}}} {query}"
+    project = make_project(files)
+    project.query("create namespace if not exists src")
+    project.query("create table src.events (id int, v int, at int) using iceberg")
+    project.query("insert into src.events values (1, 5, 1), (2, 5, 1), (3, 5, 1)")
+    project.run("run")
+    project.query("delete from src.events where id = 1")
+    project.query("update src.events set v = 4, at = 2 where id = 2")
+    project.run("run")
+    for name, now in {"kept": 4, "kept_group": 4, "highest": 5}.items():
+        held = project.query(f"select id, v from dw.{name} order by id")
+        expected = [{"id": 1, "v": 5}, {"id": 2, "v": now}, {"id": 3, "v": 5}]
+        assert (name, held) == (name, expected)
+    project.query("update src.events set v = 3 where id = 3")
+    results = project.run("run", expect_ok=False).results
+    for name in ("kept", "kept_group"):
+        assert "rows have changed and kept their place" in results[name].message
+        assert project.column(f"select v from dw.{name} where id = 3") == [5]
+    assert results["highest"].status == "success"

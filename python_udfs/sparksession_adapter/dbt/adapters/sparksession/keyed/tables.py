@@ -207,22 +207,32 @@ class KeyedTables:
     def stands_behind(self, model: Node, fold: Fold, batch: Batch) -> bool:
         """Whether rows of a batch have gone, or are older than they were, or others of the same
         place, in a table whose changes the model reads: they have the place of what they take
-        back, so that a fold by that place may keep it. So may a fold that lets pass what is taken
-        back.
+        back, so that a fold by that place may keep it.
 
         Cost: the batch; where a fold counts rows and a key has only lost some, or it keeps last
         known values, also the keys of all runs.
+
+        Raises:
+            DbtRuntimeError: so it is of values that the fold keeps where rows have gone: all rows,
+                made again, wouldn't have these.
         """
         if fold.row_kind is None:
             return False
+        session = self._warehouse.session()
+        in_place = fold.ignored_in_place(batch.rows)
+        if in_place is not None and session.sql(in_place).head():
+            raise DbtRuntimeError(
+                f"{model['name']}: rows have changed and kept their place in its fold's order, or "
+                "got an older place, and by on_delete: ignore the values of before would stay; "
+                "name columns that each change raises as the sequence, or let on_delete be "
+                "another. Nothing was written."
+            )
         runs = _named_runs(model)
         queries = (
             fold.taken_back_last(batch.rows),
-            fold.passed_by(batch.rows),
             fold.taken_alone(batch.rows, runs),
             fold.reset_values(batch.rows, runs),
         )
-        session = self._warehouse.session()
         return any(query is not None and session.sql(query).head() for query in queries)
 
     def check_places(self, model: Node, zipper: Zipper, batch: Batch) -> None:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dbt.adapters.sparksession.keyed.fold_sql import FoldSql
-from dbt.adapters.sparksession.keyed.groups import ORDER, ROW_COUNT, Group, any_known
+from dbt.adapters.sparksession.keyed.groups import ORDER, ROW_COUNT, any_known
 from dbt.adapters.sparksession.keyed.layout import named_struct
 from dbt.adapters.sparksession.sql import quoted
-
-ADDED = ("sum", "count")  # a value that comes again adds to itself
 
 
 class TakenBackSql(FoldSql):
@@ -60,11 +58,15 @@ class TakenBackSql(FoldSql):
             f"having sum(held.{quoted(ROW_COUNT)}) + any_value(lost.net_count) <> 0 limit 1"
         )
 
-    def _images(self) -> Iterator[tuple[str, str]]:
+    def _images(self, on_delete: str = "") -> Iterator[tuple[str, str]]:
         """SQL aggregates over the rows of a key, of each order in which values are taken back:
-        place and values of the newest row that takes back, and of the newest that gives."""
+        place and values of the newest row that takes back, and of the newest that gives.
+
+        Args:
+            on_delete: `ignore` for the orders in which values aren't taken back.
+        """
         for group in self.all_groups:
-            if not (group.order and self._retracts(group)):
+            if not group.order or self._retracts(group) is (on_delete == "ignore"):
                 continue
             there = f"({any_known(group.sequence or group.tie_break)})"
             place, plain = {"place": self._order(group)}, self._plain(group)
@@ -82,45 +84,18 @@ class TakenBackSql(FoldSql):
                 )
                 yield taken, given
 
-    def passed_by(self, rows: str) -> str | None:
-        """Query that has a row where values are taken back that the fold doesn't take back, of a
-        group with `on_delete: ignore` or by `ignore_retract`, and no row of the key gives them
-        again. None of a fold that takes all values back.
+    def ignored_in_place(self, rows: str) -> str | None:
+        """Query that has a row where a group that ignores deletes keeps values of a row that has
+        changed: the row kept its place, or got an older place. None of a fold without such groups.
 
         Args:
             rows: as above.
         """
-        keys = ", ".join(map(quoted, self.key))
-        found = []
-        for group, names in self._passing():
-            there = f"({any_known(group.sequence or group.tie_break)})"
-            parts = {name: quoted(name) for name in (*group.sequence, *group.tie_break, *names)}
-            image = f"{keys}, {named_struct({'is_there': 'true'} | parts)}"
-            taken = f"select {image} from {rows} where {there} and not {self._is_upsert}"
-            given = f"select {image} from {rows} where {there} and {self._is_upsert}"
-            found.append(f"({taken})" if self._adds(names) else f"({taken} except {given})")
-        if not found:
+        found = [f"coalesce({taken} > {given}, false)" for taken, given in self._images("ignore")]
+        if self.row_kind is None or not found:
             return None
-        return f"select 1 from ({' union all '.join(found)}) as fold__passed_by limit 1"
-
-    def _passing(self) -> Iterator[tuple[Group, tuple[str, ...]]]:
-        """Each group whose values retracting rows pass by, with the columns of these values."""
-        for group in self.all_groups:
-            if not self._retracts(group):
-                yield group, group.columns
-                continue
-            names = tuple(
-                name
-                for name, aggregate in self.aggregates.items()
-                if aggregate.ignore_retract and self._group_of(name) is group
-            )
-            if names:
-                yield group, names
-
-    def _adds(self, names: tuple[str, ...]) -> bool:
-        """Whether one of the columns adds up what comes again."""
-        functions = [self.aggregates[name] for name in names if name in self.aggregates]
-        return any(how.function in ADDED or how.counts for how in functions)
+        keys = ", ".join(map(quoted, self.key))
+        return f"select 1 from {rows} group by {keys} having {' or '.join(found)} limit 1"
 
     def reset_values(self, rows: str, runs: str) -> str | None:
         """Query that has a row where a row is taken back that stands behind the last known value of
