@@ -135,7 +135,7 @@ def _folded(fold: dict[str, Any], of_key: list[Row]) -> Row | None:
 
 def stands_behind(fold: dict[str, Any], first: list[Row], second: list[Row]) -> bool:
     """Whether a run takes back rows of a key that may have been its newest, and gives none that is
-    newer: then all rows are made again, see KeyedTables.stands_behind."""
+    newer: then all rows are made again, see keyed.places."""
     for key in {row[0] for row in second}:
         taken, given = (
             [image(fold, row) for row in second if row[0] == key and SIGNS[row[5]] == sign]

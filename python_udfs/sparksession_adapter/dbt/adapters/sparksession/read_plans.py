@@ -1,4 +1,4 @@
-"""What one model reads in a run, how, and what its commit says of it."""
+"""What a model reads in a run, how, and what its commit records of it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ASKED_PROPERTY = "asked.partitions"  # partitions that a run was asked to rewrit
 REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
 COUNTED_PROPERTY = "count.declared"  # the counts that a model's rows are of
-# whether a model's rows were looked up in other rows of a table than its newest ones
+# whether a model's rows were looked up in other rows of a table than its newest rows
 LOOKUPS_PROPERTY = "looked_up.changed"
 SnapshotRange = tuple[int | None, int | None]  # after the first snapshot, up to and with the last
 
 
 @dataclass(frozen=True)
 class Read:
-    """One input of one model in this run.
+    """An input of a model in this run.
 
     Attributes:
         table: schema.name of the input.
@@ -132,14 +132,14 @@ def gives_new_rows(commits: Sequence[Snapshot] | None, keeps: bool) -> bool:
 
 
 def is_same_table(name: str, uuid: str | None, other_name: str, other_uuid: str | None) -> bool:
-    """Whether two names mean one table: by their uuids; by the names where one has none."""
+    """Whether two names mean one table: by their uuids; by the names where either has none."""
     return name == other_name if None in (uuid, other_uuid) else uuid == other_uuid
 
 
 @dataclass(frozen=True)
 class GivenRows:
     """Rows that a macro gives a model's query, and makes right by itself: of a join, a stream, or
-    extracts. They are those of one run.
+    extracts. They are those of a single run.
 
     Attributes:
         text: the part of the query.
@@ -244,7 +244,7 @@ class PythonAnswer:
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """What one model reads in this run, how, and what its commit will say.
+    """What a model reads in this run, how, and what its commit will record.
 
     Attributes:
         own: the model's own commits; None until it has read a table.
@@ -299,7 +299,7 @@ class ReadPlan:
     @property
     def lookups_differ(self) -> bool:
         """Whether rows that the model holds may have been looked up in other rows of a table, which
-        is read as a whole, than the run looks new ones up in."""
+        is read as a whole, than the run looks new rows up in."""
         if self.own is None or self.own.history.head is None:
             return False
         others = [read for name, read in self.reads.items() if name not in self.by_partition.added]

@@ -67,7 +67,7 @@ class Services:
         self.default_reads = DefaultReads(warehouse, reads)
         self.named_reads = named_reads = NamedReads(warehouse)
         self.standing_views = StandingViews(warehouse)
-        self.taken_back = taken_back = TakenBack(warehouse, keyed)
+        self.taken_back = taken_back = TakenBack(warehouse)
         self.changes = changes = ChangeReads(warehouse, keyed, ranges, reads, taken_back)
         self.partitions = PartitionReads(warehouse, definitions, changes, reads, commits)
 

@@ -13,7 +13,12 @@ from functools import partial
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Given, Node
 from dbt.adapters.sparksession.keyed.folds import Fold
-from dbt.adapters.sparksession.keyed.tables import Batch, KeyedTables
+from dbt.adapters.sparksession.keyed.places import (
+    check_behind_deletes,
+    check_places,
+    stands_behind,
+)
+from dbt.adapters.sparksession.keyed.tables import Batch
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.read_plans import ReadPlan
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
@@ -146,9 +151,8 @@ def _is_handed_on(item: exp.Expr, names: Set[str], sources: Sequence[exp.Expr]) 
 class TakenBack:
     """Sees whether a model has to be made of all rows, since rows were taken back."""
 
-    def __init__(self, warehouse: Warehouse, keyed: KeyedTables) -> None:
+    def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        self._keyed = keyed
 
     def is_of_fold(self, model: Node, batch: Batch, sql: str) -> bool:
         """Whether a keyed table would keep what is taken back: it has no kind of rows, its query
@@ -178,7 +182,7 @@ class TakenBack:
             return True
         if not plan.news.removals:
             return False
-        if self._keyed.stands_behind(model, fold, batch):
+        if stands_behind(self._warehouse.session(), model, fold, batch):
             return True
         kind = fold.row_kind
         if kind is None or (is_sql(model) and takes_back_by_clock(model, fold, sql)):
@@ -236,17 +240,17 @@ class TakenBack:
         """Refuse rows of a table's changes whose place in a zipper shows no order.
 
         Raises:
-            DbtRuntimeError: see KeyedTables.check_places and check_behind_deletes.
+            DbtRuntimeError: see keyed.places.
         """
         plan, kind = self._warehouse.inputs.plan(model["unique_id"]), zipper.row_kind
         news = plan.news
         if news.removals and self._is_any(plan, f"{SIGN} < 0"):
-            self._keyed.check_places(model, zipper, batch)
+            check_places(self._warehouse.session(), model, zipper, batch)
         # a delete of a log may lie before a row that comes late
         if kind is None or not news.of_tables or news.texts != news.of_tables:
             return
         if not is_sql(model) or not leaves_out_by_kind(sql, news.texts, kind):
-            self._keyed.check_behind_deletes(model, zipper, batch)
+            check_behind_deletes(self._warehouse.session(), model, zipper, batch)
 
     def note_lookups(self, model: Node, makes_all: bool) -> None:
         """Let the next commit record whether rows were looked up in other rows of a table than the
