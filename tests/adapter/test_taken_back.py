@@ -164,6 +164,15 @@ def wrong(project: DbtProject, names: Sequence[str], held: dict[str, str]) -> li
     return found
 
 
+def project_over(make_project, files: dict[str, str], columns: str) -> DbtProject:
+    """A project of these files, over a table src.events of these columns."""
+    sources = {"models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]"}
+    project = make_project(sources | files)
+    project.query("create namespace if not exists src")
+    project.query(f"create table src.events ({columns}) using iceberg")
+    return project
+
+
 def test_what_was_taken_back_is_gone_where_the_query_leaves_it_out(make_project):
     tables = "[{name: events}, {name: others}]"
     files = {"models/sources.yml": f"sources: [{{name: src, tables: {tables}}}]"}
@@ -172,9 +181,7 @@ def test_what_was_taken_back_is_gone_where_the_query_leaves_it_out(make_project)
     for name, (config, columns, _) in PYTHON.items():
         files[f"models/{name}.py"] = IN_PYTHON.format(config, columns)
     held = {name: parts[2] for name, parts in (MODELS | PYTHON).items()}
-    project = make_project(files)
-    project.query("create namespace if not exists src")
-    project.query("create table src.events (id int, v int, at int) using iceberg")
+    project = project_over(make_project, files, "id int, v int, at int")
     project.query(
         "create table src.others using iceberg as select cast(id as int) as id, "
         "cast(6 - id as int) as parent, concat('o', id) as name from range(8)"
@@ -190,12 +197,10 @@ def test_rows_that_change_under_their_keys_are_merged_alone(make_project):
         "all_rows": f"select id, v, uuid() as made from {CHANGES} where sign > 0",
         "of_few": f"select id, v, uuid() as made from {CHANGES} where sign > 0 and v > 100",
     }
-    files = {"models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]"}
+    files = {}
     for name, query in queries.items():
         files[f"models/{name}.sql"] = f"{{{{ config({MERGED.format('id')}) }}}} {query}"
-    project = make_project(files)
-    project.query("create namespace if not exists src")
-    project.query("create table src.events (id int, v int) using iceberg")
+    project = project_over(make_project, files, "id int, v int")
     project.query("insert into src.events values (1, 1), (2, 101), (3, 102)")
     project.run("run")
     kept = {name: project.query(f"select * from dw.{name} where id = 3") for name in queries}
@@ -211,13 +216,10 @@ def test_a_zipper_refuses_changes_that_keep_their_sequence(make_project):
     zipper = {"sequence": "n", "time": "at", "row_kind": "row_kind"}
     config = "materialized='folded', unique_key='id', zipper={}"
     query = f"select id, v, n, at, row_kind from {CHANGES}"
-    sources = "sources: [{name: src, tables: [{name: events}]}]"
-    files = {"models/sources.yml": sources}
+    files = {}
     for name, more in {"prices": {"unpaired_retraction": "ignored"}, "paired": {}}.items():
         files[f"models/{name}.sql"] = f"{{{{ config({config.format(zipper | more)}) }}}} {query}"
-    project = make_project(files)
-    project.query("create namespace if not exists src")
-    project.query("create table src.events (id int, v int, n int, at timestamp) using iceberg")
+    project = project_over(make_project, files, "id int, v int, n int, at timestamp")
     project.query("insert into src.events select id, id, 1, timestamp'2020-01-01' from range(4)")
     project.run("run")
     project.query("update src.events set v = -1 where id = 2")
@@ -257,17 +259,12 @@ def test_what_a_fold_resets_or_numbers_is_what_all_rows_give(make_project):
     }
     sums = {"aggregates": {"v": "sum"}, "row_kind": "row_kind", "count_rows": True}
     python = IN_PYTHON.format(FOLDED.format(sums), "'id', 'v', 'row_kind'")
-    files = {
-        "models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]",
-        "models/without_deletes.py": python.replace("sign > 0", "row_kind <> '-D'"),
-    }
+    files = {"models/without_deletes.py": python.replace("sign > 0", "row_kind <> '-D'")}
     for name, (config, query, _) in models.items():
         files[f"models/{name}.sql"] = f"{{{{ config({config}) }}}} {query}"
     held = {name: parts[2] for name, parts in models.items()}
     held["without_deletes"] = "select id, v from src.events"
-    project = make_project(files)
-    project.query("create namespace if not exists src")
-    project.query("create table src.events (id int, g int, v int, at int) using iceberg")
+    project = project_over(make_project, files, "id int, g int, v int, at int")
     for statements in (
         "insert into src.events values (1, 1, 5, 8), (2, 1, null, 9), (3, 3, 9, 3), (4, 4, 4, 4)",
         "update src.events set at = 10 where id = 2",
@@ -291,14 +288,12 @@ def test_a_fold_that_ignores_deletes_keeps_rows_and_refuses_those_that_keep_thei
         "kept_group": {"row_kind": "row_kind", "sequence_groups": groups},
         "highest": {"row_kind": "row_kind"} | highest,
     }
-    files = {"models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]"}
+    files = {}
     for name, fold in folds.items():
         columns = "id, v" if name == "highest" else "id, v, at"
         query = f"select {columns}, row_kind from {CHANGES}"
         files[f"models/{name}.sql"] = f"{{{{ config({FOLDED.format(fold)}) }}}} {query}"
-    project = make_project(files)
-    project.query("create namespace if not exists src")
-    project.query("create table src.events (id int, v int, at int) using iceberg")
+    project = project_over(make_project, files, "id int, v int, at int")
     project.query("insert into src.events values (1, 5, 1), (2, 5, 1), (3, 5, 1)")
     project.run("run")
     project.query("delete from src.events where id = 1")

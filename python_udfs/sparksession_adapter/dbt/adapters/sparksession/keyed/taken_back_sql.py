@@ -58,15 +58,15 @@ class TakenBackSql(FoldSql):
             f"having sum(held.{quoted(ROW_COUNT)}) + any_value(lost.net_count) <> 0 limit 1"
         )
 
-    def _images(self, on_delete: str = "") -> Iterator[tuple[str, str]]:
+    def _images(self, ignored: bool = False) -> Iterator[tuple[str, str]]:
         """SQL aggregates over the rows of a key, of each order in which values are taken back:
         place and values of the newest row that takes back, and of the newest that gives.
 
         Args:
-            on_delete: `ignore` for the orders in which values aren't taken back.
+            ignored: of the orders in which values are not taken back (on_delete: ignore) instead.
         """
         for group in self.all_groups:
-            if not group.order or self._retracts(group) is (on_delete == "ignore"):
+            if not group.order or self._retracts(group) is ignored:
                 continue
             there = f"({any_known(group.sequence or group.tie_break)})"
             place, plain = {"place": self._order(group)}, self._plain(group)
@@ -91,7 +91,9 @@ class TakenBackSql(FoldSql):
         Args:
             rows: as above.
         """
-        found = [f"coalesce({taken} > {given}, false)" for taken, given in self._images("ignore")]
+        found = [
+            f"coalesce({taken} > {given}, false)" for taken, given in self._images(ignored=True)
+        ]
         if self.row_kind is None or not found:
             return None
         keys = ", ".join(map(quoted, self.key))

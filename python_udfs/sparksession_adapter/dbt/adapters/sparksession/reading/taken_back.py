@@ -156,9 +156,10 @@ class TakenBack:
 
     def is_of_fold(self, model: Node, batch: Batch, sql: str) -> bool:
         """Whether a keyed table would keep what is taken back: it has no kind of rows, its query
-        leaves such rows out, or they have the order of what they take back. It stays in a model
-        that may not be built again, or whose runs are meant one by one. A join's changes are
-        ordered by its own commits, and an index of a join may find more than there is.
+        leaves such rows out or makes something else of them than it made of the rows, or they have
+        the order of what they take back. It stays in a model that may not be built again, or whose
+        runs are meant by themselves. A join's changes are ordered by its own commits, and an index
+        of a join may find more than there is.
 
         Args:
             sql: the model's query, as it was compiled.

@@ -283,11 +283,7 @@
 
 {# Refuses rows that lack columns of the table, where on_schema_change has no place for that. #}
 {% macro _check_lost_columns(staged_columns, target_relation, target_columns) %}
-    {%- set given = staged_columns | map(attribute='name') | map('lower') | list -%}
-    {%- set lost = [] -%}
-    {%- for column in target_columns if column.name | lower not in given -%}
-        {%- do lost.append(column.name) -%}
-    {%- endfor -%}
+    {%- set lost = diff_columns(target_columns, staged_columns) | map(attribute='name') | list -%}
     {%- if lost -%}
         {%- do exceptions.raise_compiler_error(
             model.name ~ ': its rows lack columns that its table ' ~ target_relation ~ ' has ('

@@ -67,9 +67,8 @@
             target_relation,
             target_columns,
         ) -%}
-        {%- set known = target_columns | map(attribute='name') | map('lower') | list -%}
         {%- set new_columns = [] -%}
-        {%- for column in staged_columns if column.name | lower not in known -%}
+        {%- for column in diff_columns(staged_columns, target_columns) -%}
             {%- if not column.name.startswith('dbt_unique_key_') -%}
                 {%- do new_columns.append(column) -%}
             {%- endif -%}
