@@ -5,6 +5,7 @@ from __future__ import annotations
 PLACED = {"sequence": "n", "time": "at", "row_kind": "row_kind"}
 IGNORED = PLACED | {"unpaired_retraction": "ignored"}
 ENDS = PLACED | {"unpaired_retraction": "ends"}
+NO_KIND = {"sequence": "n", "time": "at"}
 GROUPS = {
     "unpaired_retraction": "ends",
     "time": "at",
@@ -15,6 +16,7 @@ GROUPS = {
     },
 }
 KEPT, BACK = "have changed or left, and their key has no row of a higher n", "rows came again"
+GONE = "1 keys have gone from what its query reads the changes of"
 # zipper -> its key, its config, a condition of its query, the key of its changes, what is done
 # between two runs, then before the third, and why that is refused
 ZIPPERS = {
@@ -41,6 +43,16 @@ ZIPPERS = {
         "id", PLACED, "true", "id", "delete from {} where id = 2",
         "insert into {} values (2, 2, 2, 1, timestamp'2020-01-03', 1, 1)", BACK,
     ),
+    "no_kind_kept": ("id", NO_KIND, "true", "id", "", "update {} set v = -1 where id = 2", KEPT),
+    "no_kind_gone": ("id", NO_KIND, "true", "id", "", "delete from {} where id = 2", GONE),
+    "no_kind_moved": (
+        "g", NO_KIND, "true", "id", "", "update {} set g = 9, n = 3 where id = 2", GONE
+    ),
+    "no_kind_rises": (
+        "id", NO_KIND, "true", "id", "update {} set n = 3, v = 9 where id = 2",
+        "update {} set n = 4, v = 4 where id = 2", "",
+    ),
+    "given_alone": ("id", NO_KIND, "sign > 0", "id", "", "delete from {} where id = 2", ""),
     # each of these has a higher sequence
     "rises": (
         "id", IGNORED, "true", "id", "update {} set n = 3, v = 9 where id = 2; "
@@ -57,7 +69,8 @@ def test_changes_whose_sequence_shows_no_order_are_refused(make_project):
         config = f"materialized='folded', unique_key={key!r}, zipper={zipper}"
         by_key = f", by={by!r}" if by else ""
         changes = f"{{{{ new_changes(source('src', '{name}'){by_key}) }}}}"
-        columns = f"{key}, v, n, at, row_kind" + ", w, m" * ("sequence_groups" in zipper)
+        columns = f"{key}, v, n, at" + ", row_kind" * ("row_kind" in zipper)
+        columns += ", w, m" * ("sequence_groups" in zipper)
         query = f"select {columns} from {changes} where {condition}"
         files[f"models/{name}.sql"] = f"{{{{ config({config}) }}}} {query}"
     project = make_project(files)
@@ -78,3 +91,4 @@ def test_changes_whose_sequence_shows_no_order_are_refused(make_project):
     assert named == dict.fromkeys(named, True), found
     versions = project.query("select id, v from dw.rises where is_current order by id")
     assert versions == [{"id": 0, "v": 0}, {"id": 1, "v": 7}, {"id": 2, "v": 9}, {"id": 3, "v": 3}]
+    assert project.query("select v from dw.given_alone where id = 2 and is_current") == [{"v": 2}]

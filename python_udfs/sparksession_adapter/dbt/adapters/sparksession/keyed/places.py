@@ -62,6 +62,28 @@ def check_places(session: Foreign, model: Node, zipper: Zipper, batch: Batch) ->
         )
 
 
+def check_taken_keys(session: Foreign, model: Node, zipper: Zipper, taken: str, given: str) -> None:
+    """Look at whether keys were taken back from a zipper that has no kind of rows.
+
+    Args:
+        taken, given: the model's query over the rows that were taken back, and over the others.
+
+    Raises:
+        DbtRuntimeError: their last version would stay current.
+    """
+    keys = " and ".join(f"taken.{name} <=> given.{name}" for name in map(quoted, zipper.key))
+    gone = f"(\n{taken}\n) as taken left anti join (\n{given}\n) as given on {keys}"
+    names = ", ".join(map(quoted, zipper.key))
+    found = _counted(session, f"select count(distinct struct({names})) from {gone}")
+    if found:
+        raise DbtRuntimeError(
+            f"{model['name']}: {found} keys have gone from what its query reads the changes of, "
+            "and its zipper has no row_kind that ends their versions; name it by "
+            "zipper.row_kind, or leave out what takes rows back (where sign > 0), so that "
+            "versions stay current. Nothing was written."
+        )
+
+
 def check_behind_deletes(session: Foreign, model: Node, zipper: Zipper, batch: Batch) -> None:
     """Look at whether rows came again of keys that were deleted behind their sequence.
 

@@ -8,6 +8,7 @@ all rows are made again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence, Set
+from dataclasses import replace
 from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -16,6 +17,7 @@ from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.places import (
     check_behind_deletes,
     check_places,
+    check_taken_keys,
     stands_behind,
 )
 from dbt.adapters.sparksession.keyed.tables import Batch
@@ -246,7 +248,12 @@ class TakenBack:
         plan, kind = self._warehouse.inputs.plan(model["unique_id"]), zipper.row_kind
         news = plan.news
         if news.removals and self._is_any(plan, f"{SIGN} < 0"):
-            check_places(self._warehouse.session(), model, zipper, batch)
+            session, removals = self._warehouse.session(), sorted(news.removals, key=len)[::-1]
+            if kind is None and is_sql(model):  # what takes a row back counts as a row of its own
+                taken, given = (_of_sign(sql, removals, side) for side in "<>")
+                check_taken_keys(session, model, zipper, taken, given)
+                batch = replace(batch, rows=f"(\n{given}\n) as zipper__given")
+            check_places(session, model, zipper, batch)
         # a delete of a log may lie before a row that comes late
         if kind is None or not news.of_tables or news.texts != news.of_tables:
             return
