@@ -345,6 +345,9 @@ def test_changed_columns_are_taken_as_on_schema_change_is_set(
     rows = project.query("select * from dw.shape_ignore order by id")
     assert [tuple(row.values()) for row in rows] == [(1, 1, "b1"), (2, 4, "b3")]
     assert "column c was string, is int" in outcome.results["shape_append"].message
+    project.query(write.format("(2, 5, '+U', 'b3', '1') as t(id, position, kind, B, c)"))
+    outcome = project.run("run", "-s", "shape_append", expect_ok=False)
+    assert "column B is written b there" in outcome.results["shape_append"].message
 
 
 def test_a_changed_fold_asks_for_a_full_refresh(make_project):

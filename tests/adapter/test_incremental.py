@@ -350,3 +350,20 @@ def test_a_column_in_another_case_is_the_same_column(make_project, option):
         {"id": 1, "v": 10},
         {"id": 2, "v": 20},
     ]
+
+
+def test_a_type_that_a_table_cannot_take_is_refused_before_columns_change(make_project):
+    config = (
+        "{{ config(materialized='incremental', unique_key='id', on_definition_change='accept', "
+        "on_schema_change='sync_all_columns') }}"
+    )
+    project = make_project({"models/typed.sql": f"{config} select 1 as id, int(1) as v"})
+    project.run("run")
+    for value in ("'a'", "2.5", "array(1)"):
+        project.write({"models/typed.sql": f"{config} select 1 as id, {value} as v, 7 as w"})
+        message = project.run("run", expect_ok=False).results["typed"].message
+        assert "column v was int, is " in message, message
+        assert [*project.query("select * from dw.typed")[0]] == ["id", "v"]
+    project.write({"models/typed.sql": f"{config} select 1 as id, 5000000000 as v, 7 as w"})
+    project.run("run")
+    assert project.query("select * from dw.typed") == [{"id": 1, "v": 5_000_000_000, "w": 7}]

@@ -21,6 +21,8 @@ ALTERED: dict[str, tuple[str, ...]] = {
     "timestamp": ("timestamp_ntz",),
     "timestamp_ntz": ("timestamp",),
 }
+# as what else Iceberg reads the values of a type: decimals of more digits beside these
+WIDENED = {("int", "bigint"), ("float", "double")}
 
 
 @dataclass
@@ -81,6 +83,14 @@ class SparkSessionColumn(SparkColumn):
             return any(part.alters(other_part) for (_, part), (_, other_part) in pairs)
         return other in ALTERED.get(own, ())
 
+    def widens_to(self, given: SparkSessionColumn) -> bool:
+        """Whether Iceberg can make a table's column one of another type, its values as they are."""
+        own, other = self._head(), given._head()
+        if own == other == "decimal":
+            more_digits = given._digits() >= self._digits()
+            return given._scale() == self._scale() and more_digits
+        return self.dtype == given.dtype or (own, other) in WIDENED
+
     def _parts(self) -> list[tuple[str, SparkSessionColumn]]:
         """The fields of a struct with their names; what an array or a map holds, without names."""
         within = self.dtype.strip().partition("<")[2].removesuffix(">")
@@ -95,6 +105,10 @@ class SparkSessionColumn(SparkColumn):
         if not self.is_numeric():
             return 0
         return int(self.dtype.rstrip(") ").partition(",")[2] or 0)
+
+    def _digits(self) -> int:
+        """How many digits a decimal has."""
+        return int(self.dtype.rstrip(") ").partition("(")[2].partition(",")[0] or 10)
 
     def _head(self) -> str:
         """The type without its arguments: decimal(10,2) is a decimal."""

@@ -173,10 +173,20 @@ class KeyedTables:
             for name, kind in old.items()
             if name in new and new[name] != kind
         ]
+        stored = {name.lower(): name for name in lost}
+        cased = {name: stored[name.lower()] for name in sorted(added) if name.lower() in stored}
+        problems += [f"column {name} is written {known} there" for name, known in cased.items()]
+        moved = []
         if on_schema_change == "fail":
-            problems += [f"column {name} is new" for name in sorted(added)]
+            moved += [f"column {name} is new" for name in sorted(added - cased.keys())]
         if on_schema_change in ("fail", "ignore"):
-            problems += [f"column {name} is gone" for name in sorted(lost)]
+            moved += [f"column {name} is gone" for name in sorted(lost - {*cased.values()})]
+        way = (
+            "Run it with --full-refresh"
+            if problems or not moved
+            else "Run it with --full-refresh, or set on_schema_change"
+        )
+        problems += moved
         columns, left_out, rows = staged, set(), staging.render()
         if on_schema_change == "ignore":
             left_out = added
@@ -194,8 +204,7 @@ class KeyedTables:
         if problems:
             lines = "".join(f"\n  - {problem}" for problem in problems)
             raise CompilationError(
-                f"{model['name']}: what is stored doesn't fit its fold any more:{lines}\n"
-                "Run it with --full-refresh, or set on_schema_change."
+                f"{model['name']}: what is stored doesn't fit its fold any more:{lines}\n{way}."
             )
         return Batch(fold, rows)
 

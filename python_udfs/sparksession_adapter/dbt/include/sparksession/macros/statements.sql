@@ -216,9 +216,13 @@
 
 {#
     As dbt's own, but on_schema_change 'fail' doesn't advise to take a change by half: the rows that
-    are there would never have what is new.
+    are there would never have what is new. And 'sync_all_columns' refuses a type that the table
+    can't take before it changes other columns.
 #}
 {% macro sparksession__process_schema_changes(on_schema_change, source_relation, target_relation) %}
+    {%- if on_schema_change == 'sync_all_columns' -%}
+        {%- do _check_widened_types(source_relation, target_relation) -%}
+    {%- endif -%}
     {%- if on_schema_change != 'fail' -%}
         {%- do return(
             default__process_schema_changes(on_schema_change, source_relation, target_relation)
@@ -251,6 +255,29 @@
         ) -%}
     {%- endif -%}
     {%- do return(changes.source_columns) -%}
+{% endmacro %}
+
+{# Refuses rows with a column of a type that Iceberg can't make the table's column of. #}
+{% macro _check_widened_types(source_relation, target_relation) %}
+    {%- set given, problems = {}, [] -%}
+    {%- for column in adapter.get_columns_in_relation(source_relation) -%}
+        {%- do given.update({column.name | lower: column}) -%}
+    {%- endfor -%}
+    {%- for column in adapter.get_columns_in_relation(target_relation) -%}
+        {%- set new = given.get(column.name | lower) -%}
+        {%- if new and not column.widens_to(new) -%}
+            {%- do problems.append(
+                'column ' ~ column.name ~ ' was ' ~ column.data_type ~ ', is ' ~ new.data_type
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if problems -%}
+        {%- do exceptions.raise_compiler_error(
+            model.name ~ ': its table ' ~ target_relation ~ ' can only take wider types of numbers ('
+            ~ problems | join('; ') ~ '); run it with --full-refresh, or cast them in the model to '
+            ~ 'what they were.'
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 {#
