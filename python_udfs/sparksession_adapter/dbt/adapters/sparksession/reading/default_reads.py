@@ -14,6 +14,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Settings
 from dbt.adapters.sparksession.read_plans import GivenRows, ReadPlan
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
+from dbt.adapters.sparksession.reading.clock_queries import problem_of_clock
 from dbt.adapters.sparksession.reading.definitions import (
     ADDS_ALL,
     ENGINE_PACKAGES,
@@ -26,6 +27,11 @@ from dbt.adapters.sparksession.reading.fold_queries import (
     counts_rows,
     problem_of_all_rows,
     problem_of_fold,
+)
+from dbt.adapters.sparksession.reading.given_queries import (
+    GIVEN,
+    problem_of_given,
+    with_given_rows,
 )
 from dbt.adapters.sparksession.reading.macro_calls import is_from_outside
 from dbt.adapters.sparksession.reading.news import (
@@ -45,7 +51,6 @@ from dbt.adapters.sparksession.reading.partition_queries import problem_of_parti
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.taken_back import is_of_join
 from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings
-from dbt.adapters.sparksession.reading.written_queries import problem_of_given
 from dbt.adapters.sparksession.sql_texts import without_comments
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
@@ -143,6 +148,8 @@ class DefaultReads:
         if plan.news.is_asked:
             if not is_sql or config.get(PARTIAL_RUNS):
                 return
+            if not asks_itself:
+                self._check_clock(model, plan, sql)
             if plan.news.given:
                 self._check_given(model, plan, sql, strategy in ADDING)
             elif not (asks_itself and (is_rebuild or self._reads_own_table(model, sql))):
@@ -174,6 +181,8 @@ class DefaultReads:
         news = plan.news
         if config.get(PARTIAL_RUNS):
             return
+        if model["language"] == "sql" and not self._asks_itself(model, plan):
+            self._check_clock(model, plan, sql)
         if news.given:
             self._check_given(model, plan, sql, adds=False)
         if news.tolerates_replay or news.is_repaired:
@@ -223,6 +232,11 @@ class DefaultReads:
     def _check_given(self, model: Node, plan: ReadPlan, sql: str, adds: bool) -> None:
         news = plan.news
         self._check(model, partial(problem_of_given, sql, news.given, news.texts, adds))
+
+    def _check_clock(self, model: Node, plan: ReadPlan, sql: str) -> None:
+        news, raw_code = plan.news, without_comments(model["raw_code"])
+        query, texts = with_given_rows(sql, news.given), [*news.texts, GIVEN]
+        self._check(model, partial(problem_of_clock, query, texts, raw_code))
 
     def _check_partitions(self, model: Node, plan: ReadPlan, sql: str) -> None:
         reading = plan.by_partition

@@ -326,9 +326,10 @@ def origin_of_column(source: exp.Expr, name: str) -> exp.Expr:
         return exp.column(name)
     name = dict(zip(given, names_in_query(query), strict=False)).get(name, name)
     sources = sources_of(query)
-    for column, item in named_columns(query):
-        if item.is_star and len(sources) == 1:
-            return origin_of_column(sources[0], name)
-        if column == name:
+    columns = named_columns(query)
+    for column, item in columns:
+        if column == name and not item.is_star:
             return in_tables(item.unalias(), sources)
+    if len(sources) == 1 and any(item.is_star for _, item in columns):
+        return origin_of_column(sources[0], name)
     return exp.column(name)

@@ -35,19 +35,19 @@ def problem_of_given(
     Raises:
         UnreadableQuery: it can't be parsed.
     """
-    found = problem_of(_with_rows(sql, given), [GIVEN, *news], adds)
+    found = problem_of(with_given_rows(sql, given), [GIVEN, *news], adds)
     if found is not None:
         macros = " and ".join(sorted({rows.macro for rows in given}))
         return found if found == AGAIN else OF_A_RUN.format(macro=macros)
     for rows in given:
-        by_key = rows.key and problem_of_unseen(_with_rows(sql, [rows]), [GIVEN], rows.key)
+        by_key = rows.key and problem_of_unseen(with_given_rows(sql, [rows]), [GIVEN], rows.key)
         if by_key:
             return LEFT_OUT.format(macro=rows.macro)
     return None
 
 
-def _with_rows(sql: str, given: Collection[GivenRows]) -> str:
-    """A query with a table in the place of what macros gave it."""
+def with_given_rows(sql: str, given: Collection[GivenRows]) -> str:
+    """A query with the table GIVEN in the place of what macros gave it."""
     for rows in sorted(given, key=lambda item: len(item.text), reverse=True):
         sql = sql.replace(rows.text, f"select * from {GIVEN}")
     return sql

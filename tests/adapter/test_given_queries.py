@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 from dbt.adapters.sparksession.read_plans import GivenRows
-from dbt.adapters.sparksession.reading.news_queries import AGAIN
-from dbt.adapters.sparksession.reading.written_queries import (
+from dbt.adapters.sparksession.reading.given_queries import (
     LEFT_OUT,
     OF_A_RUN,
     problem_of_given,
 )
+from dbt.adapters.sparksession.reading.news_queries import AGAIN
 
 from tests.support.dbt_project import REPO, DbtProject
 
