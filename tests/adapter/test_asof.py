@@ -186,6 +186,12 @@ def test_a_wrong_argument_is_named(right: dict[str, Any], given: dict, problem: 
     assert problem in str(raised.value)
 
 
+def test_a_condition_on_pairs_that_asks_the_clock_is_refused() -> None:
+    with pytest.raises(JoinConfigError) as raised:
+        join(form="many_to_many_join", condition="left_row.at < now()")
+    assert "condition must be a SQL condition that asks neither the clock" in str(raised.value)
+
+
 def test_columns_of_a_side_that_only_filters_are_refused() -> None:
     with pytest.raises(JoinConfigError) as raised:
         join(kind="anti", form="many_to_many_join")

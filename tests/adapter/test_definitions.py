@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.adapters.sparksession.reading.clock import goes_by_clock
+from dbt.adapters.sparksession.clock import goes_by_clock
 
 from tests.support.dbt_project import REPO
 

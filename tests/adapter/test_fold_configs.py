@@ -48,6 +48,7 @@ def test_what_readers_see_of_stored_state_is_compared():
     assert len(set(reported)) == len(reported)
 
 
+BY_CLOCK = {"by": "id", "key": "id", "sql": "select *, now() as n from folded_rows"}
 PROBLEMS = [
     (
         {"sequence": 7},
@@ -160,6 +161,14 @@ PROBLEMS = [
     ({"sequence": ["at"], "partition_by": "truncate(id)"}, "such as bucket(8, id), truncate("),
     ({"sequence": ["at"], "partition_by": "days(id)"}, "id (int): days(id) can't be partitioned"),
     ({"sequence": ["at"], "partition_by": "id", "buckets": 2}, "take one of them"),
+    (
+        {"sequence": ["at"], "keep_when": "at < now()"},
+        "fold.keep_when must be a SQL condition that asks neither the clock nor chance",
+    ),
+    (
+        {"sequence": ["at"], "derived": BY_CLOCK},
+        "fold.derived.sql asks the clock or chance",
+    ),
 ]
 
 

@@ -593,6 +593,7 @@ WRONG = [
     ("slide", {"size": "1 hour", "slide": "25 minutes"}, "size must be made of whole slides"),
     ("slide", {"size": "1 month", "slide": "1 day"}, "size must be made of whole slides"),
     ("cumulate", {"size": "1 week", "step": "1 hour"}, "one above a day of days or longer steps"),
+    ("tumble", {"size": "1 day", "where": "at < now()"}, "where must be a SQL condition that asks"),
     ("session", {"key": "k", "gap": "-5 minutes"}, "gap must be above zero"),
     ("session", {"key": [], "gap": "5 minutes"}, "key must name the columns"),
 ]

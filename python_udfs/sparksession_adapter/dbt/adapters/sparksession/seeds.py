@@ -10,6 +10,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.iceberg.history import (
     SNAPSHOT_READ,
 )
@@ -17,7 +18,6 @@ from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
 )
 from dbt.adapters.sparksession.read_plans import OwnCommits
-from dbt.adapters.sparksession.reading.clock import goes_by_clock
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import without_view_marks
 from dbt.adapters.sparksession.warehouse import Warehouse

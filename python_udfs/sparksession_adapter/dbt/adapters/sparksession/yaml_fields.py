@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, TypeVar
 
+from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.edges import Given
 from pydantic import (
     AfterValidator,
@@ -29,6 +30,12 @@ def _relation(value: Given) -> Given:
     return value
 
 
+def _steady(text: str | None) -> str | None:
+    if goes_by_clock(text):
+        raise ValueError("asks the clock or chance")
+    return text
+
+
 Name = Annotated[StrictStr, Field(min_length=1)]
 Names = Annotated[list[StrictStr], Field(min_length=1)]
 # a name or a list of names; `Columns` are at least one
@@ -40,6 +47,12 @@ RelationGiven = Annotated[
     Given, AfterValidator(_relation), Field(description="be ref(..) or source(..)")
 ]
 Text = Annotated[StrictStr | None, Field(description="be a text")]
+# on rows that are looked at when they come: one by the clock would hold of a row at another time
+Condition = Annotated[
+    StrictStr | None,
+    AfterValidator(_steady),
+    Field(description="be a SQL condition that asks neither the clock nor chance"),
+]
 
 
 class Fields(BaseModel):

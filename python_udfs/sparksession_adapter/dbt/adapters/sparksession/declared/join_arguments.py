@@ -9,6 +9,7 @@ from dbt.adapters.sparksession.declared.join_bounds import KNOWN_FROM, KNOWN_TO
 from dbt.adapters.sparksession.edges import Given, Settings
 from dbt.adapters.sparksession.yaml_fields import (
     Columns,
+    Condition,
     Fields,
     Name,
     NoColumns,
@@ -102,6 +103,7 @@ class JoinArguments(Fields):
         ),
     ] = {}
     kind: Annotated[Kind, Field(description=f"be one of {', '.join(get_args(Kind))}")] = "inner"
+    condition: Condition = None
 
 
 # form -> what its left and its right side name

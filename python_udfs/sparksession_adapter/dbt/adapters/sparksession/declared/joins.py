@@ -329,7 +329,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     right = _side(
         "right", right_given(given, problems), of_right, problems, taken=left.columns.values()
     )
-    own = {name: given[name] for name in JoinArguments.model_fields}
+    own = {name: given[name] for name in JoinArguments.model_fields if name in given}
     arguments = read_fields(JoinArguments, own, "", problems)
     on, null_safe = equal_columns(arguments)
     _note_known_times(given.get(AS_KNOWN_AT), left, right)

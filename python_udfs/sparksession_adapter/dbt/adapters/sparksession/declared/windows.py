@@ -27,7 +27,7 @@ from dbt.adapters.sparksession.edges import Given, Json, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.sql import literal
-from dbt.adapters.sparksession.yaml_fields import Columns, Fields, Name, read_fields
+from dbt.adapters.sparksession.yaml_fields import Columns, Condition, Fields, Name, read_fields
 from pydantic import AfterValidator, BeforeValidator, Field
 
 STRATEGY = "replace_windows"
@@ -300,6 +300,7 @@ class WindowArguments(Fields):
         BeforeValidator(window_zone),
         Field(description="be a zone's name or an offset, such as UTC or +08:00"),
     ] = "UTC"
+    where: Condition = None
 
 
 class SessionArguments(Fields):
@@ -435,7 +436,7 @@ def read_window(given: Settings) -> Window:
     problems: list[str] = []
     form = given["form"]
     own = {"rows": given["rows"], "time": given["time"], "zone": _or_utc(given.get("zone"))}
-    arguments = read_fields(WindowArguments, own, "", problems)
+    arguments = read_fields(WindowArguments, own | {"where": given.get("where")}, "", problems)
     size, part = _lengths(form, given, problems)
     key: tuple[str, ...] = ()
     gap = ""
@@ -455,7 +456,7 @@ def read_window(given: Settings) -> Window:
         part=part,
         key=key,
         gap=gap,
-        where=given.get("where") or "",
+        where=arguments.where or "",
         invalid=_invalid(given.get("bounds"), arguments.time, problems),
     )
     if not problems:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.edges import Given
 from dbt.adapters.sparksession.keyed.groups import FOLDED_ROWS, OTHERS, Aggregate, Derived, Group
 from dbt.adapters.sparksession.keyed.layout import listed
@@ -72,6 +73,11 @@ def declared_derived(declared: Given, key: tuple[str, ...], problems: list[str])
             problems.append(
                 f"fold.derived.by: {name} is not a column of the key, {listed(key)} are"
             )
+    if goes_by_clock(derived.sql):
+        problems.append(
+            "fold.derived.sql asks the clock or chance, so that readers of what changed wouldn't "
+            "see its rows change; ask in a model that reads this one"
+        )
     return Derived(derived.by, derived.key, derived.sql.strip())
 
 

@@ -9,6 +9,7 @@ from dbt.adapters.sparksession.edges import Given
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.yaml_fields import (
     Columns,
+    Condition,
     Fields,
     Name,
     NoColumns,
@@ -92,7 +93,7 @@ class FoldSettings(RunSettings):
         OnDelete | None, Field(description=ONE_OF.format(", ".join(get_args(OnDelete))))
     ] = None
     count_rows: Annotated[StrictBool, Field(description="be true or false")] = False
-    keep_when: Text = None
+    keep_when: Condition = None
     hidden_columns: Annotated[NoColumns, Field(description=LIST)] = ()
     not_null: Annotated[NoColumns, Field(description=LIST)] = ()
     derived: Given = None
@@ -163,7 +164,7 @@ class ZipperSettings(RunSettings):
     ignore_nulls: Annotated[
         StrictBool | NoColumns, Field(description="be true or list columns")
     ] = False
-    keep_when: Text = None
+    keep_when: Condition = None
 
 
 class ZipperGroupSettings(Fields):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 
-from dbt.adapters.sparksession.reading.clock import goes_by_clock
+from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.reading.news_queries import reads_news
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
+from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.edges import Foreign, Given, Graph, Json, Node, Settings
 from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.python_code import parsed_code
-from dbt.adapters.sparksession.reading.clock import goes_by_clock
 from dbt.adapters.sparksession.reading.imported_code import imported_code
 from dbt.adapters.sparksession.reading.macro_calls import (
     ASKS_ADAPTER,

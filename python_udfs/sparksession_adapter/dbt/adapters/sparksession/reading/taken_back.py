@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.edges import Given, Node
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.places import (
@@ -25,7 +26,6 @@ from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.read_plans import ReadPlan
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.chosen_queries import chosen_tables
-from dbt.adapters.sparksession.reading.clock import goes_by_clock
 from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
 from dbt.adapters.sparksession.reading.fold_queries import counts_rows
 from dbt.adapters.sparksession.reading.news_queries import (

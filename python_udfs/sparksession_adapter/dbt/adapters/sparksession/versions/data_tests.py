@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
+from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.edges import Context, Foreign, Node
 from dbt.adapters.sparksession.iceberg.history import pinned_at, pinned_reads
 from dbt.adapters.sparksession.keyed.tables import FOLDED
-from dbt.adapters.sparksession.reading.clock import goes_by_clock
 from dbt.adapters.sparksession.reading.file_metrics import result_of_test
 from dbt.adapters.sparksession.reading.named_reads import relations_named
 from dbt.adapters.sparksession.reading.touched_rows import TouchedRows, compared_sums, in_place_of
