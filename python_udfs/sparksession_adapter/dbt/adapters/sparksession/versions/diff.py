@@ -19,10 +19,18 @@ from dbt_common.exceptions import DbtRuntimeError
 UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
 
 
+# to_json's own forms of times end at milliseconds
+TIMES = "'yyyy-MM-dd HH:mm:ss.SSSSSS"
+JSON_OPTIONS = (
+    f"map('ignoreNullFields', 'false', 'timestampFormat', {TIMES}XXX', "
+    f"'timestampNTZFormat', {TIMES}')"
+)
+
+
 def row_text(columns: Iterable[str]) -> str:
     """SQL of a row's columns as one text that is the same for the same values."""
     names = ", ".join(quoted(column) for column in columns)
-    return f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
+    return f"to_json(struct({names}), {JSON_OPTIONS})"
 
 
 def compared(old: str, new: str, columns: list[str], keys: list[str]) -> str:
@@ -148,7 +156,7 @@ class Differences:
             kept: relation -> counts by kind, to be added to.
         """
         session = self._warehouse.session()
-        before, after = (session.sql(query).columns for query in (old, new))
+        before, after = (dict(session.sql(query).dtypes) for query in (old, new))
         both = [column for column in after if column in before]
         sql = compared(old, new, both, keys(both))
         counts = {
@@ -167,6 +175,9 @@ class Differences:
             other = [name for name in names if name not in both]
             if other:
                 lines.append(f"    {kind} columns: {', '.join(other)}")
+        for name in both:
+            if before[name] != after[name]:
+                lines.append(f"    {name} was {before[name]}, is {after[name]}")
         shown = f"select * from ({sql}) order by kind, row, was limit {rows}"
         for row in session.sql(shown).collect() if rows and counts else []:
             if row.was is not None:
