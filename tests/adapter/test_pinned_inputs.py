@@ -77,21 +77,21 @@ FILES = {
         select count(*) as n from {{ pinned(source('src', 'log')) }}
     """,
     "models/first_reader.sql": """
-        {{ config(materialized='table') }}
-        select count(*) as n from {{ pinned(source('src', 'log')) }}
-    """,
-    "models/writer_between.sql": """
         {{ config(
             materialized='table',
-            pre_hook="insert into src.log values (0, date '2026-03-01', '0')",
+            post_hook="insert into src.log values (0, date '2026-03-01', '0')",
         ) }}
+        select count(*) as n from {{ pinned(source('src', 'log')) }}
+    """,
+    "models/second_reader.sql": """
+        {{ config(materialized='table') }}
         -- depends_on: {{ ref('first_reader') }}
         select count(*) as n from {{ pinned(source('src', 'log')) }}
     """,
     "models/py_reader.py": """
         def model(dbt, session):
             dbt.config(materialized="table")
-            dbt.ref("writer_between")
+            dbt.ref("second_reader")
             rows = dbt.source("src", "log").count()
             session.sql("insert into src.log values (0, date '2026-03-01', '0')")
             counts = [(rows, dbt.source("src", "log").count())]
@@ -282,14 +282,14 @@ def test_input_that_is_emptied_empties_its_reader(project):
 
 def test_all_models_of_a_run_read_the_same_rows(project):
     project.query("insert into src.log values (1, date '2026-03-01', '1')")
-    run(project, "first_reader", "writer_between", "py_reader")
+    run(project, "first_reader", "second_reader", "py_reader")
     assert project.column("select n from dw.first_reader") == [1]
-    assert project.column("select n from dw.writer_between") == [1]
+    assert project.column("select n from dw.second_reader") == [1]
     assert project.query("select * from dw.py_reader") == [{"n": 1, "m": 1}]
     assert project.column("select count(*) from src.log") == [3]
     inputs = {
         project.summary(f"dw.{model}")["dbt.input.src.log"]
-        for model in ("first_reader", "writer_between", "py_reader")
+        for model in ("first_reader", "second_reader", "py_reader")
     }
     assert len(inputs) == 1
 
@@ -332,6 +332,7 @@ def test_a_commit_of_a_models_own_hook_does_not_say_that_its_inputs_were_read(ma
         {{ config(
             materialized='incremental',
             on_definition_change='accept',
+            partial_runs=true,
             pre_hook="{% if is_incremental() %} delete from {{ this }} where id = 1 {% endif %}",
         ) }}
         select id, if(id = {{ var('fails_at', 0) }}, raise_error('stopped'), id) as v

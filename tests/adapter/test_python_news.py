@@ -54,3 +54,19 @@ def test_a_model_that_asks_for_nothing_new_is_refused_where_each_run_would_add_a
         assert small.column(f"select count(*) from dw.{name}") == [rows]
     assert small.column("select count(*) from dw.meant") == [2 + 3]
     assert small.column("select v from dw.kept order by id") == [1, 2]
+
+
+def test_no_rows_take_the_place_of_those_that_a_model_held(project):
+    above = "dbt.source('src', 'x').where('v > ' + Path(__file__).with_name('least').read_text())"
+    small = project(
+        {
+            "models/open.py": "from pathlib import Path\n\n"
+            + model("materialized='incremental', incremental_strategy='replace_all'", above),
+            "models/least": "0",
+        },
+        "insert into src.x values (1, 1), (2, 2)",
+    )
+    for least, held in ((0, [1, 2]), (1, [2]), (5, []), (0, [1, 2])):
+        small.write({"models/least": str(least)})
+        small.run("run")
+        assert sorted(small.column("select id from dw.open")) == held

@@ -32,6 +32,7 @@ from dbt.adapters.sparksession.reading.commits import Commits
 from dbt.adapters.sparksession.reading.default_reads import DefaultReads
 from dbt.adapters.sparksession.reading.definitions import Definitions
 from dbt.adapters.sparksession.reading.file_metrics import FileMetrics
+from dbt.adapters.sparksession.reading.hook_writes import HookWrites
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
@@ -115,6 +116,11 @@ class SparkSessionAdapter(SparkAdapter):
     def named_reads(self) -> NamedReads:
         """Relations that a model names by hand."""
         return self.services.named_reads
+
+    @available_property
+    def hook_writes(self) -> HookWrites:
+        """What hooks before a model write to."""
+        return self.services.hook_writes
 
     @available_property
     def standing_views(self) -> StandingViews:

@@ -13,6 +13,8 @@ from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
 from dbt.adapters.sparksession.read_plans import MergedRows, ReadPlan
+from dbt.adapters.sparksession.reading.definitions import MERGING
+from dbt.adapters.sparksession.reading.news import ADDING, OVERWRITING
 from dbt.adapters.sparksession.services import Services
 from dbt.adapters.sparksession.session import (
     REFUSALS,
@@ -139,11 +141,12 @@ class SessionJobHelper(PythonJobHelper):
                 raise TypeError(
                     f"the model must return a Spark DataFrame, got {type(frame).__name__}"
                 )
+        strategy = self.model["config"].get("incremental_strategy")
         # unchanged inputs don't prove it: a Python model may read more than dbt knows of
-        if self._incremental and self._plan().unchanged and frame.isEmpty():
+        changes_none = strategy is None or strategy in (*ADDING, MERGING, OVERWRITING)
+        if self._incremental and changes_none and self._plan().unchanged and frame.isEmpty():
             self._answer(nothing_new=True)
             return
-        strategy = self.model["config"].get("incremental_strategy")
         if strategy == "merge" or self._plan().python.merged:
             # Spark 4.1 has no plan for a MERGE from a DataFrame's view
             frame = checkpointed(frame, eager=False)

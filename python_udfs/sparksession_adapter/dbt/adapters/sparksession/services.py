@@ -20,6 +20,7 @@ from dbt.adapters.sparksession.reading.commits import Commits
 from dbt.adapters.sparksession.reading.default_reads import DefaultReads
 from dbt.adapters.sparksession.reading.definitions import Definitions
 from dbt.adapters.sparksession.reading.file_metrics import FileMetrics
+from dbt.adapters.sparksession.reading.hook_writes import HookWrites
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
@@ -65,6 +66,7 @@ class Services:
         self.reading = reads = TableReads(warehouse, keyed, definitions)
         self.file_metrics = FileMetrics(warehouse)
         self.default_reads = DefaultReads(warehouse, reads)
+        self.hook_writes = HookWrites(warehouse)
         self.named_reads = named_reads = NamedReads(warehouse)
         self.standing_views = StandingViews(warehouse)
         self.taken_back = taken_back = TakenBack(warehouse)

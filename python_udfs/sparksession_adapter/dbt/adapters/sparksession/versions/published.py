@@ -140,6 +140,9 @@ class Versions:
             return self._unpublished(problem)
         lost = before.snapshots.keys() - self._stored_tables(context)
         unnamed = before.queries.keys() - queries.keys()
+        problem = self._inputs.problem_of_others(before, lost | unnamed, nodes)
+        if problem:
+            return self._unpublished(problem)
         for table in (*lost, *unnamed, *(name + RUNS_SUFFIX for name in unnamed)):
             snapshots.pop(table, None)
             inputs.pop(table, None)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX, stored_table_of
 from dbt.adapters.sparksession.read_plans import INPUT_PROPERTY
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, has_table, is_published
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
+from dbt.adapters.sparksession.versions.store import Version
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 NAMED = 5  # tables that a sentence names
@@ -139,4 +141,33 @@ class VersionInputs:
             f"{', '.join(late[:NAMED])}{more} would stand on older rows of "
             f"{', '.join(above[:NAMED])}{' and others' if len(above) > NAMED else ''} than the "
             f"version has. Build them too, {command}, or allow it by --vars 'allow_behind: true'"
+        )
+
+    def problem_of_others(
+        self, before: Version, gone: Iterable[str], nodes: Mapping[str, Mapping[str, Any]]
+    ) -> str | None:
+        """Tables that another project made, and that a version of this project wouldn't have any
+        more, as a sentence without its point; None where there are none.
+
+        Args:
+            before: the version that has them.
+            gone: relations and tables that the next version wouldn't have.
+        """
+        own = self._warehouse.config.project_name
+        known = {own, *(node["package_name"] for node in nodes.values())}
+        others: dict[str, list[str]] = {}
+        for name in sorted({name.removesuffix(RUNS_SUFFIX) for name in gone}):
+            for table in {name, name + RUNS_SUFFIX} & before.snapshots.keys():
+                maker = self._warehouse.history(table).recorded(MODEL_PROPERTY, table)
+                project = maker.split(".")[1] if maker else own
+                if project not in known:
+                    others.setdefault(project, []).append(name)
+        if not others:
+            return None
+        project, tables = min(others.items())
+        return (
+            f"project {project} made {', '.join(tables[:NAMED])}, which version {before.version} "
+            f"has and a version of project {own} wouldn't have. Give either project a SCHEMA and "
+            "a published_schema of its own; or, where nothing makes these tables any more, drop "
+            "them"
         )

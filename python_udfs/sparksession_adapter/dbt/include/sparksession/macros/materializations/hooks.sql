@@ -8,6 +8,9 @@
         {%- if hook_sql -%}
             {%- if is_before -%}
                 {%- do _check_written_table(hook_sql) -%}
+                {%- do adapter.hook_writes.check_pre_hook(
+                    model, hook_sql, should_full_refresh()
+                ) -%}
             {%- endif -%}
             {%- call statement() -%}
                 {{ hook_sql }}

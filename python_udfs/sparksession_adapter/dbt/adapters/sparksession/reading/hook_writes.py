@@ -1,0 +1,103 @@
+"""Tables that the hooks before a model write to, where the model would lack or lose rows by it."""
+
+from __future__ import annotations
+
+import re
+
+from dbt.adapters.sparksession.edges import Foreign, Node
+from dbt.adapters.sparksession.keyed.tables import stored_table_of
+from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
+from dbt.adapters.sparksession.session import is_remote
+from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import CompilationError
+
+# a table on a line of a parsed plan that the statement writes to, and what it may do there
+WRITTEN = re.compile(
+    r"'UnresolvedRelation \[(?P<name>[^\]]*)\], "
+    r"\[[^\]]*__required_write_privileges__=(?P<rights>[A-Z,]+)"
+)
+# the same of statements that take all rows, or a partition's
+EMPTIED = re.compile(
+    r"^[ :+|-]*'(?:TruncateTable|TruncatePartition|DropPartitions|ReplaceTable)[^\n]*\n"
+    r"[ :+|-]*'Unresolved(?:Table|Identifier) \[(?P<name>[^\]]*)\]",
+    re.MULTILINE,
+)
+INSERT = "INSERT"  # the only right of a statement that adds rows, and changes none
+ASKS_NEWS = ("new_rows", "new_changes")  # of a Python model
+
+
+def tables_written(session: Foreign, sql: str) -> dict[tuple[str, ...], bool]:
+    """Tables that a statement writes to, names part by part -> whether it only adds rows. Nothing
+    on a remote session, which has no parser here, and of what can't be parsed."""
+    if is_remote(session):
+        return {}
+    try:
+        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(sql).treeString()
+    except Exception:  # Spark reports the error where the SQL is run
+        return {}
+    found = {
+        tuple(match["name"].split(", ")): match["rights"] == INSERT
+        for match in WRITTEN.finditer(plan)
+    }
+    return found | {tuple(match["name"].split(", ")): False for match in EMPTIED.finditer(plan)}
+
+
+class HookWrites:
+    """Looks at the statements of hooks that run before a model is built."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def check_pre_hook(self, model: Node, sql: str, full_refresh: bool) -> None:
+        """Look at what a hook before a model would write, before it does.
+
+        Args:
+            sql: the hook's statement.
+            full_refresh: whether the run makes all of the model's rows.
+
+        Raises:
+            CompilationError: it writes to an input of the model, whose query reads that as it was
+                before the hook; or it changes rows of the model, which doesn't read again what
+                these were made of.
+        """
+        catalog = self._warehouse.credentials.catalog
+        for parts, only_adds in tables_written(self._warehouse.session(), sql).items():
+            name = ".".join(parts[1:] if parts[0] == catalog else parts).lower()
+            if name == stored_table_of(model).lower():
+                if not (only_adds or full_refresh):
+                    self._check_own_rows(model, name)
+            elif name in self._inputs(model):
+                raise CompilationError(
+                    f"{model['name']}: its pre_hook writes to {name}, which the model reads as it "
+                    "was before, so that it would lack what the hook brings; let a model of its "
+                    f"own make {name}, or let on-run-start write to it."
+                )
+
+    def _inputs(self, model: Node) -> set[str]:
+        """Tables that a model's query reads, or that another model has read in this run: of these
+        a Python model would read the rows of then."""
+        plan, manifest = self._warehouse.inputs.plan(model["unique_id"]), self._warehouse.manifest()
+        found = {*plan.reads, *plan.unpinned}
+        if model.get("language") == "python":
+            for unique_id in model["depends_on"]["nodes"]:
+                node: Foreign = manifest.nodes.get(unique_id) or manifest.sources.get(unique_id)
+                table = f"{node.schema}.{getattr(node, 'alias', None) or node.identifier}"
+                if self._warehouse.inputs.pinned(table) is not None:
+                    found.add(table)
+        return {name.lower() for name in found}
+
+    def _check_own_rows(self, model: Node, table: str) -> None:
+        config, plan = model["config"], self._warehouse.inputs.plan(model["unique_id"])
+        if config.get(PARTIAL_RUNS) or config.get("full_refresh") is False:
+            return
+        if model.get("language") == "python":
+            reads_part = any(word in model["raw_code"] for word in ASKS_NEWS)
+        else:
+            reads_part = plan.news.is_asked or bool(plan.news.given) or plan.replaced is not None
+        if reads_part:
+            raise CompilationError(
+                f"{model['name']}: its pre_hook takes or changes rows of {table}, and the model "
+                "reads what is new alone, so that they would not come again; let a post_hook do "
+                "it, as then a full refresh does it too, or, if each run's result is meant by "
+                f"itself, say {PARTIAL_RUNS}=true in its config."
+            )
