@@ -252,6 +252,18 @@ def test_seed_that_is_the_same_is_loaded_again_only_when_asked_to(seeded):
     assert seeded.column(count) == [before + 3]
 
 
+def test_a_hook_behind_a_seed_writes_to_the_rows_of_its_file(make_project):
+    hooked = """
+        seeds:
+          - name: hooked
+            config: {post_hook: "insert into {{ this }} values (0)"}
+    """
+    project = make_project({"seeds/hooked.csv": "id\n1\n", "seeds/_seeds.yml": hooked})
+    for _ in range(3):
+        project.run("seed")
+        assert sorted(project.column("select id from dw.hooked")) == [0, 1]
+
+
 def test_a_name_that_needs_backticks_is_refused(make_project):
     project = make_project(
         {

@@ -14,6 +14,7 @@ from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.iceberg.history import (
     SNAPSHOT_READ,
 )
+from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
 )
@@ -57,6 +58,11 @@ class Seeds:
         self._warehouse.inputs.note(node["unique_id"], own=OwnCommits(table, own))
         newest = own.newest
         return newest is not None and newest.summary.get(DECLARED_PROPERTY) == declared
+
+    def end_declared(self) -> None:
+        """Let no commit of the hooks behind a node state what the node was declared as: its table
+        has other rows by then, and is to be made again before they write once more."""
+        self._warehouse.session().conf.unset(PROPERTY_SETTING + DECLARED_PROPERTY)
 
     def snapshot_is_taken(
         self, model: Mapping[str, Any], relation: Any, context: dict[str, Any]

@@ -23,6 +23,7 @@ NULLS = re.compile(
 # words by which a `where` could bring rows that its table doesn't hold
 OTHER_ROWS = re.compile(r"(?i)\b(?:union|intersect|except|minus|select|from|join|values)\b")
 DEFAULTS = {"fail_calc": "count(*)", "warn_if": "!= 0", "error_if": "!= 0", "limit": None}
+BY_COUNT = ("fail_calc", "warn_if")  # of them those by which a test could pass in spite of failures
 
 
 def column_without_nulls(sql: str) -> tuple[str, str] | None:
@@ -60,6 +61,11 @@ def counts_failures(config: Settings) -> bool:
     """Whether a data test with a config passes where its query gives no row, and fails, or warns,
     elsewhere: it has no other measure and no other bounds."""
     return all(config.get(name, own) == own for name, own in DEFAULTS.items())
+
+
+def passes_on_none_alone(config: Settings) -> bool:
+    """Whether a data test with a config passes only where its query gives no row."""
+    return all(config.get(name, DEFAULTS[name]) == DEFAULTS[name] for name in BY_COUNT)
 
 
 def result_of_test(failures: int) -> Foreign:

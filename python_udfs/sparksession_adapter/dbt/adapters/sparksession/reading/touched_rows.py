@@ -58,11 +58,12 @@ def failing_group(test: Node) -> list[str] | None:
     stated = (test["config"].get("meta") or {}).get(FAILS_WITHIN)
     if stated is not None:
         return [stated] if isinstance(stated, str) else list(stated)
-    if metadata.get("namespace") is not None:
+    name = metadata.get("name")
+    if f"macro.dbt.test_{name}" not in test["depends_on"]["macros"]:
         return None
-    if metadata.get("name") == "unique":
+    if name == "unique":
         return [metadata["kwargs"]["column_name"]]
-    return [] if metadata.get("name") in OF_SINGLE_ROWS else None
+    return [] if name in OF_SINGLE_ROWS else None
 
 
 def compared_sums(test: Node) -> list[str] | None:

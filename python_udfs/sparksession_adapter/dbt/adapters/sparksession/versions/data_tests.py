@@ -10,7 +10,7 @@ from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.edges import Context, Foreign, Node
 from dbt.adapters.sparksession.iceberg.history import pinned_at, pinned_reads
 from dbt.adapters.sparksession.keyed.tables import FOLDED
-from dbt.adapters.sparksession.reading.file_metrics import result_of_test
+from dbt.adapters.sparksession.reading.file_metrics import passes_on_none_alone, result_of_test
 from dbt.adapters.sparksession.reading.named_reads import relations_named
 from dbt.adapters.sparksession.reading.touched_rows import TouchedRows, compared_sums, in_place_of
 from dbt.adapters.sparksession.reading.view_marks import statement_of
@@ -164,7 +164,7 @@ class DataTests:
         """
         newest = self._store.newest_version if proof else None
         known = newest.test_fingerprints.get(model["unique_id"]) if newest is not None else None
-        if newest is None or known is None:
+        if newest is None or known is None or not passes_on_none_alone(model["config"]):
             return sql
         texts = self._tested(model, context)
         if not self._touched.is_any_large(text for _, text in texts):

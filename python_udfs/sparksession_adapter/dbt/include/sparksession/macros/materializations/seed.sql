@@ -56,6 +56,7 @@
     {% do persist_docs(target_relation, model) %}
 
     {# hooks #}
+    {%- do adapter.seeds.end_declared() -%}
     {{ _run_hooks(post_hooks, is_before=false) }}
 
     {{ return({'relations': [target_relation]}) }}
