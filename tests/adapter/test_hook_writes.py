@@ -113,6 +113,21 @@ def test_a_hook_that_takes_rows_which_do_not_come_again_is_refused(
         )
         + NEWS
     )
+    deleting = """
+        {% macro deleted_from_own() %}
+            {% if execute and is_incremental() %}
+                {% do run_query('delete from ' ~ this ~ ' where id = 1') %}
+            {% endif %}
+        {% endmacro %}
+    """
+    files["macros/deleting.sql"] = deleting
+    files["models/by_macro.sql"] = configured("incremental", "{{ deleted_from_own() }}") + NEWS
+    files["models/by_query.sql"] = (
+        "{{ config(materialized='incremental') }} {{ deleted_from_own() }} " + NEWS
+    )
+    files["models/behind.sql"] = (
+        "{{ config(materialized='incremental', post_hook='{{ deleted_from_own() }}') }} " + NEWS
+    )
     files["models/py_taken.py"] = """
         def model(dbt, session):
             dbt.config(materialized="incremental")
@@ -124,13 +139,15 @@ def test_a_hook_that_takes_rows_which_do_not_come_again_is_refused(
     small.run("run")
     small.query("insert into src.x values (2, 2)")
     results = small.run("run", expect_ok=False).results
-    taken = (*(f"taken_{number}" for number in hooks), "py_taken")
+    taken = (*(f"taken_{number}" for number in hooks), "py_taken", "by_macro", "by_query")
     for name in taken:
-        assert f"its pre_hook takes or changes rows of dw.{name}, and" in results[name].message
+        by = "run_query" if name == "by_query" else "pre_hook"
+        assert f"its {by} takes or changes rows of dw.{name}, and" in results[name].message
         assert small.column(f"select id from dw.{name}") == [1]
     for name, held in {
         "comes_again": [1, 2],
         "meant": [2],
+        "behind": [2],
         "keeps": [2],
         "adds": [0, 1, 2],
     }.items():

@@ -320,6 +320,15 @@ PAST_DBT = {
             dbt.config(materialized="table")
             return session.sql("with a as (select * from lake.src.log) select id from a")
     """,
+    "models/by_helper.py": """
+        def rows(spark_of_model):
+            return spark_of_model.table("src.log")
+
+
+        def model(dbt, session):
+            dbt.config(materialized="table")
+            return rows(session)
+    """,
     "models/by_view.py": """
         def model(dbt, session):
             dbt.config(materialized="table")
@@ -350,7 +359,7 @@ def test_a_table_that_the_session_reads_is_refused_or_never_taken_for_unchanged(
     project.query("create table src.log (id int) using iceberg")
     project.query("insert into src.log values (1)")
     results = project.run("run", expect_ok=False).results
-    for model in ("by_table", "by_sql"):
+    for model in ("by_table", "by_sql", "by_helper"):
         assert "reads src.log by its session" in results[model].message
         assert "write dbt.source('src', 'log') instead" in results[model].message
     results = project.run("run", "--select", "by_view", "by_this", "by_name").results

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import threading
 
-from dbt.adapters.sparksession.edges import Foreign, Node
+from dbt.adapters.sparksession.edges import Context, Foreign, Node
 from dbt.adapters.sparksession.keyed.tables import stored_table_of
 from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
+from dbt.adapters.sparksession.reading.news import READS_OF_NEWS, STORED, is_live
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.flags import get_flags
 from dbt_common.exceptions import CompilationError
 
 # a table on a line of a parsed plan that the statement writes to, and what it may do there
@@ -23,7 +26,6 @@ EMPTIED = re.compile(
     re.MULTILINE,
 )
 INSERT = "INSERT"  # the only right of a statement that adds rows, and changes none
-ASKS_NEWS = ("new_rows", "new_changes")  # of a Python model
 
 
 def tables_written(session: Foreign, sql: str) -> dict[tuple[str, ...], bool]:
@@ -43,17 +45,36 @@ def tables_written(session: Foreign, sql: str) -> dict[tuple[str, ...], bool]:
 
 
 class HookWrites:
-    """Looks at the statements of hooks that run before a model is built."""
+    """Looks at the statements of hooks that run before a model is built, and at those that it runs
+    while it is compiled."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
+        self._thread = threading.local()
 
-    def check_pre_hook(self, model: Node, sql: str, full_refresh: bool) -> None:
+    def note_hooks(self, is_before: bool | None) -> None:
+        """Take note of the hooks that this thread runs.
+
+        Args:
+            is_before: whether they run before the model is built; None where they have ended.
+        """
+        self._thread.is_before = is_before
+
+    def check_asked(self, model: Node, sql: str, context: Context) -> None:
+        """The same as check_pre_hook of what a model that is stored, or a hook before it, runs by
+        run_query(..)."""
+        is_behind = getattr(self._thread, "is_before", None) is False
+        if model.get("resource_type") not in STORED or is_live(model) or is_behind:
+            return
+        if not self._warehouse.credentials.offline:
+            self.check_pre_hook(model, sql, "pre_hook" if context.get("sql") else "run_query")
+
+    def check_pre_hook(self, model: Node, sql: str, by: str = "pre_hook") -> None:
         """Look at what a hook before a model would write, before it does.
 
         Args:
             sql: the hook's statement.
-            full_refresh: whether the run makes all of the model's rows.
+            by: what runs it.
 
         Raises:
             CompilationError: it writes to an input of the model, whose query reads that as it was
@@ -64,13 +85,13 @@ class HookWrites:
         for parts, only_adds in tables_written(self._warehouse.session(), sql).items():
             name = ".".join(parts[1:] if parts[0] == catalog else parts).lower()
             if name == stored_table_of(model).lower():
-                if not (only_adds or full_refresh):
-                    self._check_own_rows(model, name)
+                if not only_adds:
+                    self._check_own_rows(model, name, by)
             elif name in self._inputs(model):
                 raise CompilationError(
-                    f"{model['name']}: its pre_hook writes to {name}, which the model reads as it "
-                    "was before, so that it would lack what the hook brings; let a model of its "
-                    f"own make {name}, or let on-run-start write to it."
+                    f"{model['name']}: its {by} writes to {name}, which the model reads as it "
+                    "was before, so that it would lack what the statement brings; let a model of "
+                    f"its own make {name}, or let on-run-start write to it."
                 )
 
     def _inputs(self, model: Node) -> set[str]:
@@ -86,18 +107,16 @@ class HookWrites:
                     found.add(table)
         return {name.lower() for name in found}
 
-    def _check_own_rows(self, model: Node, table: str) -> None:
+    def _check_own_rows(self, model: Node, table: str, by: str) -> None:
         config, plan = model["config"], self._warehouse.inputs.plan(model["unique_id"])
-        if config.get(PARTIAL_RUNS) or config.get("full_refresh") is False:
+        keeps = config.get("full_refresh")
+        if config.get(PARTIAL_RUNS) or keeps is False or (keeps or get_flags().FULL_REFRESH):
             return
-        if model.get("language") == "python":
-            reads_part = any(word in model["raw_code"] for word in ASKS_NEWS)
-        else:
-            reads_part = plan.news.is_asked or bool(plan.news.given) or plan.replaced is not None
-        if reads_part:
+        reads_part = plan.news.is_asked or bool(plan.news.given) or plan.replaced is not None
+        if reads_part or any(macro in model["raw_code"] for macro in READS_OF_NEWS):
             raise CompilationError(
-                f"{model['name']}: its pre_hook takes or changes rows of {table}, and the model "
-                "reads what is new alone, so that they would not come again; let a post_hook do "
-                "it, as then a full refresh does it too, or, if each run's result is meant by "
-                f"itself, say {PARTIAL_RUNS}=true in its config."
+                f"{model['name']}: its {by} takes or changes rows of {table}, and the model reads "
+                "what is new alone, so that they would not come again; let a post_hook do it, as "
+                "then a full refresh does it too, or, if each run's result is meant by itself, "
+                f"say {PARTIAL_RUNS}=true in its config."
             )

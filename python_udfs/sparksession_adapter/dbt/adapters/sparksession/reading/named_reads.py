@@ -69,6 +69,8 @@ def session_reads(code: str, this: str) -> SessionReads:
 
     >>> session_reads("def model(dbt, spark):\\n    return spark.table('dw.x')", "dw.own").tables
     ('dw.x',)
+    >>> session_reads("def rows(s):\\n    return s.table('dw.x')", "dw.own").tables
+    ('dw.x',)
     """
     tree = parsed_code(code)
     sessions = {"session", "spark"}
@@ -81,11 +83,11 @@ def session_reads(code: str, this: str) -> SessionReads:
             others = True
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        if _base(node.func) not in sessions or node.func.attr not in ("table", "sql"):
+        if node.func.attr not in ("table", "sql"):
             continue
         text = _text(node.args[0], this) if node.args else None
-        if text is None:
-            others = True
+        if text is None:  # of what isn't called a session it may be anything
+            others = others or _base(node.func) in sessions
         elif node.func.attr == "table":
             tables.append(text)
         else:

@@ -3,20 +3,20 @@
     to run outside of one (`before_begin`, `after_commit`) run before all others, or after them.
 #}
 {% macro _run_hooks(hooks, is_before) %}
+    {%- do adapter.hook_writes.note_hooks(is_before) -%}
     {%- for hook in hooks | sort(attribute='transaction', reverse=not is_before) -%}
         {%- set hook_sql = render(hook.get('sql')) | trim -%}
         {%- if hook_sql -%}
             {%- if is_before -%}
                 {%- do _check_written_table(hook_sql) -%}
-                {%- do adapter.hook_writes.check_pre_hook(
-                    model, hook_sql, should_full_refresh()
-                ) -%}
+                {%- do adapter.hook_writes.check_pre_hook(model, hook_sql) -%}
             {%- endif -%}
             {%- call statement() -%}
                 {{ hook_sql }}
             {%- endcall -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- do adapter.hook_writes.note_hooks(none) -%}
 {% endmacro %}
 
 {# Refuses a statement that writes to the model's own table, where no run has made it yet. #}

@@ -5,6 +5,7 @@
 {% macro run_query(sql) -%}
     {%- if execute and model is defined -%}
         {%- do adapter.named_reads.check_asked(model, sql, context) -%}
+        {%- do adapter.hook_writes.check_asked(model, sql, context) -%}
     {%- endif -%}
     {%- call statement('run_query_statement', fetch_result=true, auto_begin=false) -%}
         {{ sql }}
