@@ -25,13 +25,14 @@ EMPTIED = re.compile(
     r"[ :+|-]*'Unresolved(?:Table|Identifier) \[(?P<name>[^\]]*)\]",
     re.MULTILINE,
 )
+ONLY_READS = re.compile(r"\s*(?:select|show|describe|desc|explain)\b", re.IGNORECASE)
 INSERT = "INSERT"  # the only right of a statement that adds rows, and changes none
 
 
 def tables_written(session: Foreign, sql: str) -> dict[tuple[str, ...], bool]:
     """Tables that a statement writes to, names part by part -> whether it only adds rows. Nothing
     on a remote session, which has no parser here, and of what can't be parsed."""
-    if is_remote(session):
+    if is_remote(session) or ONLY_READS.match(sql):  # what a model asks most often
         return {}
     try:
         plan = session._jsparkSession.sessionState().sqlParser().parsePlan(sql).treeString()
