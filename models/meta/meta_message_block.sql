@@ -24,6 +24,7 @@ changes as (
     {%- set near = near_open_changes(outcomes, blocks) %}
     {% for typed_model in typed_models() -%}
         select
+            batch_id,
             metadata_table,
             -- as the log names it: typed tables add the number of the log
             regexp_replace(binlog_file, '@[0-9]+$', '') as binlog_file,
@@ -54,7 +55,14 @@ duplicates as (
             outcomes.metadata_table = changes.metadata_table
             and outcomes.binlog_file = changes.binlog_file
             and outcomes.binlog_position = changes.binlog_position
-            and outcomes.row_number = changes.row_number
+            and (
+                outcomes.row_number = changes.row_number
+                -- what a batch has corrected: its number is a hash of its images
+                or (
+                    outcomes.binlog_file = 'postgres'
+                    and outcomes.batch_id <> changes.batch_id
+                )
+            )
     where outcomes.outcome = 'open'
     group by
         outcomes.batch_id,

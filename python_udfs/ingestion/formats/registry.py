@@ -9,6 +9,7 @@ It may have
     OPTIONS: name -> the values that a table's `meta.source.options` may give it, the default first
     EXTRA: columns that its `images` adds beyond those three, which become columns of its typed
         rows, and of no other format's
+    has_lsn() -> condition on changes that their place and their row's key identify
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from python_udfs.ingestion.landing.files import LONG_LINE
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+    from python_udfs.ingestion.tables.source import TableSource
 
 FORMATS: dict[str, ModuleType] = {
     "maxwell": maxwell,
@@ -36,6 +39,13 @@ FORMATS: dict[str, ModuleType] = {
 def positions_are_places(format_name: str) -> bool:
     """Whether the format's positions are places in a topic, not in a binlog."""
     return getattr(FORMATS[format_name], "POSITION_IS_PLACE", False)
+
+
+def key_identifies(source: TableSource) -> Column | None:
+    """Condition on a table's changes: their place and their row's key identify them, whatever
+    their row_number; None where that holds for none."""
+    has_lsn = getattr(FORMATS[source.format], "has_lsn", None)
+    return has_lsn() if has_lsn is not None and source.primary_key else None
 
 
 def has_whole_images(format_name: str) -> bool:

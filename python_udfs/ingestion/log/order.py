@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from python_udfs.ingestion.formats.debezium import has_lsn
 from python_udfs.ingestion.formats.envelope import ROW_OPS, TABLE_OPS
 from python_udfs.ingestion.formats.registry import FORMATS
 from python_udfs.ingestion.log.doubt import Doubt, doubt_of
@@ -154,7 +155,7 @@ class LogOrder:
             (F.col("database_name") == self.source.database)
             & F.col("op").isin(*ROW_OPS, *TABLE_OPS)
             & (F.col("binlog_file_number") >= 0)
-            & ~F.col("binlog_file").eqNullSafe("postgres")
+            & ~has_lsn()
         )
 
     def groups(self) -> list[Column]:

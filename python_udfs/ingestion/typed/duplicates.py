@@ -9,7 +9,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.formats.envelope import COORDINATES, IDENTITY, row_changes
-from python_udfs.ingestion.formats.registry import has_whole_images, positions_are_places
+from python_udfs.ingestion.formats.registry import (
+    has_whole_images,
+    key_identifies,
+    positions_are_places,
+)
 from python_udfs.ingestion.typed.images import canonical, digest, image_of
 from python_udfs.ingestion.typed.proven import IN_SPARK
 from python_udfs.ingestion.typed.rows import CORRECTION, REFUSED, REPEATED, decoded
@@ -20,6 +24,11 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.typed.business_date import BusinessDay
     from python_udfs.ingestion.typed.proven import InWorkers
+
+
+# what identifies a change: its place, and which of the rows of that place it is, see _own_row
+OWN_ROW = "own_row"
+CHANGE = [*IDENTITY[:-1], OWN_ROW]
 
 
 def deduplicate(
@@ -57,8 +66,9 @@ def deduplicate(
         The rows, and the rows of `known` that they replace (unique_key, binlog_file_number,
         binlog_position), or None where they replace none.
     """
-    # the rows of one message share its position until it is decoded
-    place = IDENTITY[:-1] if positions_are_places(source.format) else IDENTITY
+    # the rows of one message share its position until it is decoded; some rows' keys aren't known
+    is_shared = positions_are_places(source.format) or key_identifies(source) is not None
+    place = IDENTITY[:-1] if is_shared else IDENTITY
     narrow = new.select(*COORDINATES, *IDENTITY)
     at_place = narrow.groupBy(*place).agg(F.count(F.lit(1)).alias("times"))
     suspects, held = narrow.join(at_place.where("times > 1"), place, "left_semi"), None
@@ -100,11 +110,11 @@ def deduplicate(
         rows = rows.unionByName(workers.decoded(count, new, source, day))
     corrected = None
     if held is not None and len(batches) > 1:
-        keys = classified.where(F.col("verdict") == CORRECTION).select(*IDENTITY)
+        keys = classified.where(F.col("verdict") == CORRECTION).select(*IDENTITY, OWN_ROW)
         # known before the table is written
-        good = held.where(F.col("reject_reason").isNull())
-        corrected = good.join(keys, IDENTITY, "left_semi")
-        if place != IDENTITY:
+        good = held.where(F.col("reject_reason").isNull()).withColumn(OWN_ROW, _own_row(source))
+        corrected = good.join(keys, CHANGE, "left_semi").drop(OWN_ROW)
+        if positions_are_places(source.format):
             corrected = corrected.unionByName(_lacking(held, classified, batches, keys))
         corrected = corrected.select("unique_key", "binlog_file_number", "binlog_position")
         corrected = checkpointed(corrected)
@@ -133,7 +143,7 @@ def classify_duplicates(
         held: rows of its table, or None before its first run.
 
     Returns:
-        COORDINATES, IDENTITY, is_bad and verdict: REPEATED, the row is left out; REFUSED;
+        COORDINATES, IDENTITY, OWN_ROW, is_bad and verdict: REPEATED, the row is left out; REFUSED;
         CORRECTION, it takes the place of one in `held`; null: it counts.
     """
     rank = F.array_position(F.array(*map(F.lit, batches)), F.col("batch_id"))
@@ -141,6 +151,7 @@ def classify_duplicates(
     rows = rows.select(
         *COORDINATES,
         *IDENTITY,
+        _own_row(source).alias(OWN_ROW),
         is_bad.alias("is_bad"),
         rank.alias("rank"),
         _content_hash(source).alias("content"),
@@ -157,7 +168,7 @@ def classify_duplicates(
         rows = rows.withColumn("is_outdated", is_outdated)
     else:
         rows = rows.withColumn("is_outdated", F.lit(False))
-    by_rank = Window.partitionBy(*IDENTITY).orderBy("is_bad", F.desc("rank"), *COORDINATES)
+    by_rank = Window.partitionBy(*CHANGE).orderBy("is_bad", F.desc("rank"), *COORDINATES)
     rows = rows.select(
         "*",
         F.row_number().over(by_rank).alias("turn"),
@@ -174,16 +185,18 @@ def classify_duplicates(
             "false was_bad",
         )
     else:
-        asked = rows.select(*IDENTITY).distinct()
-        good = held.where(~is_bad).join(asked, IDENTITY, "left_semi")
-        held_contents = good.select(
-            *IDENTITY,
+        asked = rows.select(*CHANGE).distinct()
+        good = held.where(~is_bad).withColumn(OWN_ROW, _own_row(source))
+        held_contents = good.join(asked, CHANGE, "left_semi").select(
+            *CHANGE,
             rank.alias("held_rank"),
             _content_hash(source).alias("held_content"),
             _known_part(source).alias("held_part"),
         )
+        if key_identifies(source) is not None:  # a table may hold two by their row_number
+            held_contents = held_contents.dropDuplicates(CHANGE)
         bad = held.where(is_bad).select(*COORDINATES, "row_number", F.lit(True).alias("was_bad"))
-        rows = rows.join(held_contents, IDENTITY, "left")
+        rows = rows.join(held_contents, CHANGE, "left")
         rows = rows.join(bad.distinct(), [*COORDINATES, "row_number"], "left")
     as_held, as_first = (
         F.col("content") == F.col(f"{other}_content") for other in ("held", "first")
@@ -207,7 +220,24 @@ def classify_duplicates(
     # refused before: the log is read again
     again = F.coalesce(F.col("was_bad"), F.lit(False)) & (verdict == REFUSED)
     verdict = F.when(again, REPEATED).when(~F.col("is_bad"), verdict)
-    return rows.select(*COORDINATES, *IDENTITY, "is_bad", verdict.alias("verdict"))
+    return rows.select(*COORDINATES, *IDENTITY, OWN_ROW, "is_bad", verdict.alias("verdict"))
+
+
+def _own_row(source: TableSource) -> Column:
+    """Which of the rows that change at one place a row of a typed model is of, as a text: its
+    number, or of a format that numbers rows by what they hold the row's key. A row that changes its
+    key is a delete and an insert there."""
+    number = F.col("row_number").cast("string")
+    by_key = key_identifies(source)
+    if by_key is None:
+        return number
+    is_insert = F.col("op_type") == "insert"
+    key, before = (
+        F.struct(*[F.col(f"{image}{name}").alias(name) for name in source.primary_key])
+        for image in ("", "before.")
+    )
+    own_key = digest(F.struct(is_insert, F.when(is_insert, key).otherwise(before)))
+    return F.when(by_key & F.col("reject_reason").isNull(), own_key).otherwise(number)
 
 
 def _content_hash(source: TableSource) -> Column:

@@ -14,8 +14,9 @@ What they mean, as seen from a real producer (3.5, on MariaDB) and documented fo
   snapshot share one position in every database (old versions on MySQL write them as op c). These
   are distinguished by a hash of their images as `row_number`; a create's is above any other's. Rows
   that are equal in every column, so of a table without key, count once there. `sequence` doesn't
-  distinguish them: it depends on where the connector started. An lsn orders the changes of one
-  row, for its lock is held until the commit, but not those of different rows.
+  distinguish them: it depends on where the connector started. Of a table with a key the lsn and
+  the row's key identify a change, whatever the images. An lsn orders the changes of one row, for
+  its lock is held until the commit, but not those of different rows.
 - The names of PostgreSQL's tables hold their schema: `database: shop, table: public.orders`.
 - `source.ts_ms` may be 0 in a snapshot; then the time of Debezium's processing counts.
 - Every snapshot begins with made-up schema changes, DROP TABLE among them: those are op ddl.
@@ -33,10 +34,15 @@ What they mean, as seen from a real producer (3.5, on MariaDB) and documented fo
 
 from __future__ import annotations
 
-from python_udfs.ingestion.formats.debezium.envelopes import envelope, new_table, table_moves
+from python_udfs.ingestion.formats.debezium.envelopes import (
+    envelope,
+    has_lsn,
+    new_table,
+    table_moves,
+)
 from python_udfs.ingestion.formats.debezium.row_images import images
 
-__all__ = ["OPTIONS", "SERVER_PATHS", "envelope", "images", "new_table", "table_moves"]
+__all__ = ["OPTIONS", "SERVER_PATHS", "envelope", "has_lsn", "images", "new_table", "table_moves"]
 
 
 # the connector's settings that the encoding of values depends on; PostgreSQL's default of the

@@ -86,6 +86,13 @@ def envelope(messages: DataFrame) -> DataFrame:
     return frame.withColumn("envelope_reason", _envelope_reason()).drop("_listed", "_head")
 
 
+def has_lsn() -> Column:
+    """Condition on changes: they are PostgreSQL's, of whatever log, see log_resets.placed."""
+    from pyspark.sql import functions as F
+
+    return F.substring_index("binlog_file", "@", 1).eqNullSafe(POSTGRES)
+
+
 def _is_heartbeat() -> Column:
     """Condition: nothing but a time, or a null that the schema is written with."""
     from pyspark.sql import functions as F

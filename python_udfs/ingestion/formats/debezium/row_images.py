@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from python_udfs.ingestion.formats.debezium.envelopes import POSTGRES
+from python_udfs.ingestion.formats.debezium.envelopes import has_lsn
 from python_udfs.ingestion.formats.debezium.values import column_value, raw_type
 from python_udfs.ingestion.formats.exact_numbers import (
     AMBIGUOUS,
@@ -157,9 +157,7 @@ def _key_only(source: TableSource) -> Column:
     others = [F.col("before")[name] for name in source.columns if name not in source.primary_key]
     if not source.primary_key or not others:
         return F.lit(False)
-    return (F.col("binlog_file") == POSTGRES) & F.coalesce(
-        *[other.cast("string") for other in others]
-    ).isNull()
+    return has_lsn() & F.coalesce(*[other.cast("string") for other in others]).isNull()
 
 
 def _misfits(source: TableSource) -> Column:
