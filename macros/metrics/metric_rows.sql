@@ -7,7 +7,7 @@
     rows. The number of distinct values doesn't add up, so each grain counts the values themselves:
     a second pass over the events. A value is there in 5 minutes while its rows that came are more
     than those that went; so a retraction takes exactly its own away, and sketches are rebuilt of
-    what is left.
+    what is left. A window is there while it has events, whatever its sums come to.
 
     The model's commit records how the metric is declared: windows of another declaration don't mix
     with these.
@@ -25,7 +25,7 @@
         grain,
         window_start,
         {{ _by_grain(plan.grains, 'windows.window_start', 'end') | indent(4) }} as window_end,
-        {%- for column in plan.dimensions + plan.measures | list %}
+        {%- for column in plan.dimensions + plan.shown %}
         {{ column }},
         {%- endfor %}
         cast(from_utc_timestamp(window_start, '{{ var('business_zone') }}') as date) as cut_date
@@ -159,7 +159,7 @@
 
 {#
     The events once for each dimension set, grain, and kind of value that is asked of them: `rows`
-    for what adds up, else the label of a counted column.
+    for what adds up, else the label of a counted column, or of a measure with a condition.
 #}
 {% macro _tagged_events(plan, kinds, grains) -%}
     select
@@ -219,8 +219,8 @@
 
 {#
     A metric's declaration, checked, as what the queries above need: {from_cte, time, grains, sets,
-    dimensions, sets_with (dimension -> sets), measures, sums, sketches, values (label -> the
-    value's SQL), sketched and exact (labels)}.
+    dimensions, sets_with (dimension -> sets), measures, shown (those that are declared), sums,
+    sketches, values (label -> the value's SQL), sketched and exact (labels)}.
 #}
 {% macro _metric_plan(declared, from_cte) -%}
     {%- set declared = adapter.counts.metric_plan(declared, _window_sizes() | list) -%}
@@ -228,6 +228,7 @@
         declared,
         from_cte=from_cte,
         measures={},
+        shown=declared.measures | list,
         sums=[],
         sketches={},
         values={},
@@ -237,6 +238,10 @@
     {%- for name, measure in declared.measures.items() -%}
         {%- do _add_measure(plan, name, measure) -%}
     {%- endfor -%}
+    {%- set counts = declared.measures.values() | selectattr('aggregate', 'equalto', 'count') -%}
+    {%- if not counts | rejectattr('where') | list -%}
+        {%- do _add_measure(plan, 'metric__events', {'aggregate': 'count'}) -%}
+    {%- endif -%}
     {%- do return(plan) -%}
 {%- endmacro %}
 
@@ -255,7 +260,8 @@
             'event': value, 'rolled': sum, 'merged': sum, 'type': type
         }}) -%}
     {%- else -%}
-        {%- set label = name if measure.where else column -%}
+        {#- no label is `rows`, nor that of another value -#}
+        {%- set label = 'measure ' ~ name if measure.where else 'column ' ~ column -%}
         {%- set text = 'cast(' ~ column ~ ' as string)' -%}
         {%- if measure.where -%}
             {%- set text = 'case when ' ~ measure.where ~ ' then ' ~ text ~ ' end' -%}

@@ -257,6 +257,54 @@ def test_windows_equal_the_oracle_after_every_build(project: DbtProject) -> None
     assert "what is stored was counted differently" in reported["windows"].message
 
 
+def test_a_window_is_there_while_it_has_events(project: DbtProject) -> None:
+    """Whatever its sums come to, also where no measure counts all events. A measure may have the
+    name of a column, or of what else is asked."""
+    project.write(
+        {
+            "macros/sales.sql": """
+                {% macro sales() %}
+                    {% do return({
+                        'time': 'at',
+                        'grains': ['1d'],
+                        'measures': {
+                            'amount': {'aggregate': 'sum', 'column': 'price', 'type': 'int'},
+                            'dear': {'aggregate': 'count', 'where': 'price > 50'},
+                            'buyers': {'aggregate': 'count_distinct', 'column': 'buyer'},
+                            'buyer': {
+                                'aggregate': 'count_distinct', 'column': 'tenant',
+                                'where': 'tenant > 1',
+                            },
+                            'rows': {
+                                'aggregate': 'count_distinct', 'column': 'buyer',
+                                'where': 'tenant > 2',
+                            },
+                        },
+                    }) %}
+                {% endmacro %}
+            """
+        }
+    )
+    at = DAYS[0] + timedelta(hours=12)
+    event = {"at": at, "known_at": at, "page": None, "row_kind": "+I", "sign": 1}
+    there = [(1, 10, -5), (2, 11, 5), (3, 12, 0)]
+    came = [event | {"tenant": t, "buyer": b, "price": Decimal(p)} for t, b, p in there]
+    # of the next day nothing is left
+    gone = came[0] | {"at": at + timedelta(days=1), "known_at": at + timedelta(days=1)}
+    append(project, [*came, gone, gone | {"row_kind": "-D", "sign": -1}])
+
+    project.run("run", vars={"business_zone": ZONE} | BOUNDS)
+
+    measures = "amount, dear, buyers, buyer, rows"
+    assert project.query(f"select cut_date, {measures} from dw.windows") == [
+        {"cut_date": at.date(), "amount": 0, "dear": 0, "buyers": 3, "buyer": 2, "rows": 1}
+    ]
+    assert set(project.query("select * from dw.windows")[0]) == {
+        *("dimension_set", "grain", "window_start", "window_end", "cut_date"),
+        *measures.split(", "),
+    }
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(0, int(os.environ.get("METRIC_SEEDS", "500")), 125))
 def test_windows_of_many_streams(project: DbtProject, first: int) -> None:
