@@ -39,6 +39,9 @@ FILES = {
               - {name: rate_view}
               - {name: words}
               - {name: bytes}
+              - {name: flags}
+              - {name: amounts}
+              - {name: shares}
     """,
     "models/two_inputs.sql": replacing(
         SUM.format(rows=f"select day, n from {A} union all select day, n from {B}")
@@ -68,6 +71,8 @@ FILES = {
     "models/rate_outside.sql": replacing(PRICED.format(A, "{{ source('src', 'rate_view') }}")),
     "models/of_words.sql": replacing(grouped("words", "k"), by="k"),
     "models/of_bytes.sql": replacing(grouped("bytes", "k"), by="k"),
+    "models/of_flags.sql": replacing(grouped("flags", "k"), by="k"),
+    "models/of_amounts.sql": replacing(grouped("amounts", "k"), by="k"),
     "models/word_changes.sql": """
         {{ config(materialized='incremental', incremental_strategy='append') }}
         select k, n, sign from {{ new_changes(source('src', 'words')) }}
@@ -75,6 +80,10 @@ FILES = {
     "models/byte_changes.sql": """
         {{ config(materialized='incremental', incremental_strategy='append') }}
         select k, n, sign from {{ new_changes(source('src', 'bytes')) }}
+    """,
+    "models/share_changes.sql": """
+        {{ config(materialized='incremental', incremental_strategy='append') }}
+        select k, n, sign from {{ new_changes(source('src', 'shares')) }}
     """,
 }
 PRICED_ROWS = "select day, sum(n * rate) as n from src.a cross join src.rate group by day"
@@ -89,6 +98,8 @@ FULL = {
     "group by day",
     "of_words": "select k, sum(n) as n from src.words group by k",
     "of_bytes": "select k, sum(n) as n from src.bytes group by k",
+    "of_flags": "select k, sum(n) as n from src.flags group by k",
+    "of_amounts": "select k, sum(n) as n from src.amounts group by k",
 }
 
 
@@ -103,6 +114,9 @@ def project(make_project):
         ("b", "day date, n int", "day"),
         ("words", "k string, n int", "k"),
         ("bytes", "k binary, n int", "k"),
+        ("flags", "k boolean, n int", "k"),
+        ("amounts", "k decimal(38, 18), n int", "k"),
+        ("shares", "k float, n int", "k"),
     ):
         project.query(
             f"create table src.{table} ({columns}) using iceberg partitioned by ({by}) {properties}"
@@ -114,6 +128,13 @@ def project(make_project):
     project.query("insert into src.b values (date '2026-03-01', 10), (date '2026-03-02', 20)")
     project.query("insert into src.words values ('null', 1), ('x', 1), (null, 1)")
     project.query("insert into src.bytes values (X'01', 1), (X'02', 1), (null, 1), (X'9EE965', 1)")
+    project.query("insert into src.flags values (true, 1), (false, 1), (null, 1)")
+    # two that are one double, and 0E-18 and 1E-18 where a commit names them
+    project.query(
+        "insert into src.amounts values (12345678901234567890.12, 1), (12345678901234567890.13, 1),"
+        " (0, 1), (0.000000000000000001, 1), (-1.5, 1), (null, 1)"
+    )
+    project.query("insert into src.shares values (0.1, 1), (0.5, 1), (float('NaN'), 1)")
     project.run("run")
     return project
 
@@ -187,6 +208,26 @@ def test_changes_in_such_partitions_are_found(project):
         assert sums == project.query(rows), table
 
 
+def test_partitions_of_booleans_and_decimals_take_no_others_with_them(project):
+    for flag in ("false", "true", "null"):
+        project.query(f"insert into src.flags values ({flag}, 5)")
+        project.run("run", "-s", "of_flags")
+        check(project, "of_flags")
+        assert project.written_partitions("dw.of_flags") == {f"k={flag}"}
+    for amount in ("12345678901234567890.12", "0", "0.000000000000000001", "-1.5", "null"):
+        project.query(f"insert into src.amounts values ({amount}, 5)")
+        project.run("run", "-s", "of_amounts")
+        check(project, "of_amounts")
+        assert len(project.written_partitions("dw.of_amounts")) == 1
+
+
+def test_changes_in_partitions_of_floats_are_found(project):
+    project.query("update src.shares set n = n + 10")
+    project.run("run", "-s", "share_changes")
+    sums = project.query("select k, sum(sign * n) as n from dw.share_changes group by k order by k")
+    assert [row["n"] for row in sums] == [11, 11, 11]
+
+
 # ---- what can't be right ------------------------------------------------------------------------
 
 WRONG = {
@@ -224,6 +265,10 @@ WRONG = {
             f"select a.day, a.n from {A} as a left semi join changes on a.day = changes.day"
         ),
         "of src.b only what is new is read",
+    ),
+    "floats": (
+        replacing(grouped("shares", "k"), by="k"),
+        "changed_partitions: k is float in src.shares, and no text names its partitions",
     ),
     "running": (
         replacing(f"select day, sum(n) over (order by day) as n from {A}"),

@@ -16,6 +16,7 @@ from dbt.adapters.sparksession.sql import literal
 PERIODS = ("month", "year")
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 TEXTS = ("string", "char", "varchar")
+UNNAMED = ("float", "double")  # types of which a text names no partition: NaN, -0.0, 0.1 of a float
 NULL = "null"  # what Iceberg writes for a null, and for the text `null` as well
 
 
@@ -127,20 +128,25 @@ def partition_predicate(column: str, values: AbstractSet[str], kind: str | None 
     Returns:
         e.g. "cut_date in ('2026-03-01')"; "false" for no partitions. Spark casts the texts to
         the column's type: a text that looks like a number or a date stays right for a text
-        column too. Bytes are written in base64.
+        column too. Beside decimals it would cast both to doubles. Bytes are written in base64.
     """
     kind = (kind or "").partition("(")[0]
-    is_binary = kind == "binary"
-    plain = sorted(value for value in values if value != NULL or is_binary or kind in TEXTS)
-    literals = [_bytes_literal(value) if is_binary else literal(value) for value in plain]
+    plain = sorted(value for value in values if value != NULL or kind in ("binary", *TEXTS))
+    literals = [_literal_of(value, kind) for value in plain]
     conditions = [f"{column} in ({', '.join(literals)})"] if literals else []
+    if literals and kind == "boolean":
+        # Spark makes `not column` of it, which Iceberg takes for `column <> true`, nulls too
+        conditions = [f"({column} is not null and {conditions[0]})"]
     if NULL in values:
         conditions.append(f"{column} is null")
     return " or ".join(conditions) if conditions else "false"
 
 
-def _bytes_literal(text: str) -> str:
-    return f"X'{base64.b64decode(text).hex().upper()}'"
+def _literal_of(text: str, kind: str) -> str:
+    """A partition's text as SQL, of a column of a type without its arguments."""
+    if kind == "binary":
+        return f"X'{base64.b64decode(text).hex().upper()}'"
+    return f"{text}BD" if kind == "decimal" else literal(text)
 
 
 def needs_kind(values: AbstractSet[str]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import (
+    UNNAMED,
     partition_names,
     partition_predicate,
     partition_values,
@@ -68,6 +69,8 @@ def touched_partitions(commits: Sequence[Snapshot], kinds: Settings) -> tuple[st
         return None, "true"
     ((name,),) = first
     kind = kinds[name].simpleString()
+    if kind in UNNAMED:
+        return None, "true"
     return name, partition_predicate(quoted(name), partition_values(name, changed), kind)
 
 

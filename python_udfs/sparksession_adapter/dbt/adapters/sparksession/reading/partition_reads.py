@@ -10,6 +10,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Node
 from dbt.adapters.sparksession.iceberg.partitions import (
     NULL,
+    UNNAMED,
     PartitionReading,
     asked_partitions,
     needs_kind,
@@ -111,10 +112,18 @@ class PartitionReads:
             return pinned
         values = self._values_to_write(model, column, incremental, context)
         inputs.note(model_id, replaced=ReplacedPartitions())
+        if values is not None:
+            values = values | partition_values(column, days)
+        is_asked = values is None or needs_kind(values)
+        kind = self._partition_kind(pinned, column) if is_asked else None
+        if kind in UNNAMED:
+            raise CompilationError(
+                f"changed_partitions: {column} is {kind} in {relation.name_only.render()}, and no "
+                "text names its partitions (NaN, -0.0); partition by a decimal, a whole number or "
+                "a text"
+            )
         if values is None:
             return self._of_partitions(model_id, relation, pinned, "true")
-        values = values | partition_values(column, days)
-        kind = self._partition_kind(pinned, column) if needs_kind(values) else None
         reading = inputs.plan(model_id).by_partition
         if reading.kind is not None and "binary" in {reading.kind, kind} and reading.kind != kind:
             raise CompilationError(
