@@ -92,3 +92,24 @@ def test_changes_whose_sequence_shows_no_order_are_refused(make_project):
     versions = project.query("select id, v from dw.rises where is_current order by id")
     assert versions == [{"id": 0, "v": 0}, {"id": 1, "v": 7}, {"id": 2, "v": 9}, {"id": 3, "v": 3}]
     assert project.query("select v from dw.given_alone where id = 2 and is_current") == [{"v": 2}]
+
+
+def test_a_table_may_have_a_column_sign_of_its_own(make_project):
+    """As a keyed table that is made of retract rows has."""
+    sources = "sources: [{name: src, tables: [{name: events}]}]"
+    keyed = (
+        "{{ config(materialized='folded', unique_key='id', fold={'sequence': 'n'}) }} "
+        "select id, n, at, v, 1 as sign from {{ new_rows(source('src', 'events')) }}"
+    )
+    zipper = (
+        f"{{{{ config(materialized='folded', unique_key='id', zipper={NO_KIND}) }}}} "
+        "select id, n, at, v from {{ new_changes(ref('keyed'), by='id') }}"
+    )
+    files = {"sources.yml": sources, "keyed.sql": keyed, "versions.sql": zipper}
+    project = make_project({f"models/{name}": text for name, text in files.items()})
+    project.query("create namespace if not exists src")
+    project.query("create table src.events (id int, n int, at timestamp, v int) using iceberg")
+    for n in (1, 2):
+        project.query(f"insert into src.events select 1, {n}, timestamp'2026-03-0{n}', {n}")
+        project.run("run")
+    assert project.query("select v from dw.versions order by v") == [{"v": 1}, {"v": 2}]

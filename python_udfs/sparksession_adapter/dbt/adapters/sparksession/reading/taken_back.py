@@ -52,8 +52,10 @@ from pyspark.errors import AnalysisException
 from sqlglot import exp
 
 logger = AdapterLogger("Spark")
-# column of changes -> which of them take a row back
-TAKEN_BACK = {ROW_KIND: f"{ROW_KIND} in ('-U', '-D')", SIGN: f"{SIGN} < 0"}
+# which of a table's changes take a row back; by their kind, as it may have a column `sign` itself
+TAKEN = f"{ROW_KIND} in ('-U', '-D')"
+# column of changes -> the same by that column
+TAKEN_BACK = {ROW_KIND: TAKEN, SIGN: f"{SIGN} < 0"}
 OF_JOIN = "join."  # begins properties of a join's commits
 
 
@@ -189,11 +191,11 @@ class TakenBack:
             return True
         kind = fold.row_kind
         if kind is None or (is_sql(model) and takes_back_by_clock(model, fold, sql)):
-            return self._is_any(plan, f"{SIGN} < 0")
+            return self._takes_any_back(plan)
         if is_sql(model) and not leaves_out_by_kind(sql, plan.news.texts, kind):
             return False
         if is_sql(model):
-            return self._is_any(plan, f"{SIGN} < 0")
+            return self._takes_any_back(plan)
         return any(
             self._is_any(plan, f"{ROW_KIND} = {literal(name)}")
             and not self._has_row(
@@ -209,7 +211,7 @@ class TakenBack:
         Args:
             sql: the query; none of a model in Python.
         """
-        if plan.news.removals and self._is_any(plan, f"{SIGN} < 0"):
+        if plan.news.removals and self._takes_any_back(plan):
             return True
         if batch.fold.row_kind is not None:
             return self._gives_taken_back(batch)
@@ -237,7 +239,7 @@ class TakenBack:
         news = plan.news
         if not news.removals or news.given or leaves_out_by_kind(sql, news.texts, ROW_KIND):
             return False
-        return self._is_of_lookups(model, plan, sql, lambda: self._is_any(plan, f"{SIGN} < 0"))
+        return self._is_of_lookups(model, plan, sql, lambda: self._takes_any_back(plan))
 
     def _check_places(self, model: Node, zipper: Zipper, batch: Batch, sql: str) -> None:
         """Refuse rows of a table's changes whose place in a zipper shows no order.
@@ -247,7 +249,7 @@ class TakenBack:
         """
         plan, kind = self._warehouse.inputs.plan(model["unique_id"]), zipper.row_kind
         news = plan.news
-        if news.removals and self._is_any(plan, f"{SIGN} < 0"):
+        if news.removals and self._takes_any_back(plan):
             session, removals = self._warehouse.session(), sorted(news.removals, key=len)[::-1]
             if kind is None and is_sql(model):  # what takes a row back counts as a row of its own
                 taken, given = (_of_sign(sql, removals, side) for side in "<>")
@@ -281,7 +283,7 @@ class TakenBack:
         """
         if self._is_any(plan, f"{ROW_KIND} = '-D'"):
             return True
-        if not self._is_any(plan, f"{SIGN} < 0"):
+        if not self._takes_any_back(plan):
             return False
         if self._is_of_lookups(model, plan, sql, lambda: True):
             return True
@@ -302,7 +304,7 @@ class TakenBack:
                 columns = _columns_of_keys(sql, plan.news.texts, keys)
                 if columns is None:
                     return True
-                earlier += [f"select {columns} from {text} where {SIGN} < 0" for text in removals]
+                earlier += [f"select {columns} from {text} where {TAKEN}" for text in removals]
         for query in earlier:
             if not self._has_columns(query, keys):
                 return True
@@ -328,6 +330,10 @@ class TakenBack:
             "repairs the rows alone that such a change touches."
         )
         return True
+
+    def _takes_any_back(self, plan: ReadPlan) -> bool:
+        """Whether what the model reads the changes of took rows back."""
+        return self._is_any(plan, TAKEN)
 
     def _is_any(self, plan: ReadPlan, condition: str) -> bool:
         """Whether there is such a row among the changes of what the model reads."""
@@ -399,7 +405,8 @@ def _columns_of_keys(sql: str, news: Collection[str], keys: Sequence[str]) -> st
 def _of_sign(sql: str, removals: Sequence[str], side: str) -> str:
     """The query over the rows that were given (`>`), or taken back (`<`), alone."""
     for text in removals:
-        sql = sql.replace(text, f"(select * from {text} where {SIGN} {side} 0)")
+        kinds = TAKEN if side == "<" else f"{ROW_KIND} in ('+I', '+U')"
+        sql = sql.replace(text, f"(select * from {text} where {kinds})")
     return sql
 
 
@@ -411,6 +418,6 @@ def _of_taken_back(sql: str, removals: Sequence[str]) -> str:
             f"(select changed.* except ({ROW_KIND}, {SIGN}), given.{ROW_KIND}, given.{SIGN} "
             f"from {text} as changed "
             f"cross join values ('+I', 1), ('+U', 1) as given({ROW_KIND}, {SIGN}) "
-            f"where changed.{SIGN} < 0)",
+            f"where changed.{TAKEN})",
         )
     return sql
