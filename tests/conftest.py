@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -75,13 +76,20 @@ def _checked_turn(given: str, where: str) -> str:
     return given
 
 
+def _turn_of(item: pytest.Item, mark: pytest.Mark) -> str:
+    """The turn of a test: the number of its mark, else any by its name, so that the cases of a test
+    with many parameters share the turns."""
+    if not mark.args:
+        return str(zlib.crc32(item.nodeid.encode()) % TURNS)
+    return _checked_turn(", ".join(map(str, mark.args)), item.nodeid)
+
+
 def _leave_out_of_turn(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests whose turn it isn't."""
     today, kept, left_out = _checked_turn(os.environ[TURN], TURN), [], []
     for item in items:
         mark = item.get_closest_marker("in_turn")
-        runs = mark is None or _checked_turn(", ".join(map(str, mark.args)), item.nodeid) == today
-        (kept if runs else left_out).append(item)
+        (kept if mark is None or _turn_of(item, mark) == today else left_out).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
 

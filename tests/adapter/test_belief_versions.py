@@ -85,6 +85,7 @@ def beliefs_of(project: DbtProject) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in rows]
 
 
+@pytest.mark.in_turn
 def test_beliefs_are_those_of_each_version_and_outlive_it(project: DbtProject) -> None:
     held = {1: rows_of(project, "dw.zip")}
     land(project, (2, 20, "b"))  # late
@@ -115,6 +116,7 @@ def test_beliefs_are_those_of_each_version_and_outlive_it(project: DbtProject) -
         assert rows_of(project, "dw.believed", known_at(times[version])) == rows
 
 
+@pytest.mark.in_turn
 def test_what_was_believed_stays_when_a_version_is_gone_back_to(project: DbtProject) -> None:
     land(project, (2, 20, "wrong"))
     project.run("build")
@@ -143,6 +145,7 @@ def test_what_a_dropped_candidate_held_is_believed_until_the_next_run(project: D
     assert ("wrong", 20, 30) in rows_of(project, "dw.believed", known_at(before))
 
 
+@pytest.mark.in_turn
 def test_a_run_that_stops_behind_its_commit_is_made_good(
     shared: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +171,7 @@ def test_a_run_that_stops_behind_its_commit_is_made_good(
     assert len(beliefs_of(shared)) == count + 2  # a until b, and b
 
 
+@pytest.mark.in_turn
 def test_runs_keep_their_order_where_the_clock_steps_back(
     shared: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,6 +173,7 @@ def test_a_warehouse_that_dbt_clean_would_delete_is_not_begun(
     assert "which dbt clean deletes" in f"{refused.exception}{refused.log}"
 
 
+@pytest.mark.in_turn
 def test_retry(log: Log) -> None:
     for first in ("run", "build"):
         log.grow()

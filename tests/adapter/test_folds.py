@@ -114,6 +114,7 @@ def columns_of(name: str) -> list[str]:
     return [item for item in TYPES if item not in (*KEY, "kind")]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", FOLDS)
 def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name: str):
     seed = random.SystemRandom().randint(0, 10**9)

@@ -340,6 +340,7 @@ def check_histories(
     return seen, found
 
 
+@pytest.mark.in_turn
 def test_a_narrowed_test_finds_what_all_rows_give(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

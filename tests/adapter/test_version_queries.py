@@ -33,6 +33,7 @@ def test_a_view_that_reads_what_no_version_holds_is_not_published(project):
     assert published_sums(project) == (6, 6)
 
 
+@pytest.mark.in_turn
 def test_a_version_rewrites_the_views_that_the_run_did_not_build(project):
     project.run("build")
     for number in (4, 5, 6):

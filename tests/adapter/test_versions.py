@@ -78,6 +78,7 @@ def test_a_model_that_mixes_hours_of_utc_with_business_days_is_warned_of(
     assert "meant: hour" not in log
 
 
+@pytest.mark.in_turn
 def test_a_selection_that_leaves_readers_behind_is_published_only_where_that_is_allowed(
     make: Callable[..., DbtProject],
 ) -> None:
@@ -309,6 +310,7 @@ def test_files_of_no_snapshot_are_deleted(project: DbtProject) -> None:
     assert ids(project, "dw.a") == before
 
 
+@pytest.mark.in_turn
 def test_a_build_is_held_back_compared_and_then_published_or_dropped(
     make: Callable[..., DbtProject],
 ) -> None:

@@ -638,6 +638,7 @@ ODD_CALLS = [
 ]
 
 
+@pytest.mark.in_turn
 def test_late_rows_where_clocks_change_stay_in_their_windows(make_project) -> None:
     """Also rows whose hour comes twice, the second time when the next day has begun."""
     rng = seeded()
@@ -762,6 +763,7 @@ BUSY = f"""
 """
 
 
+@pytest.mark.in_turn
 def test_sessions_that_a_model_leaves_out_are_joined_all_the_same(make_project) -> None:
     rng = seeded()
     project = make_project(

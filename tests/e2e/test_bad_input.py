@@ -155,6 +155,7 @@ def test_a_file_that_does_not_fit_the_layout_is_named(tmp_path: Path) -> None:
     assert "notes.txt" in outcome.results["ods_binlog"].message
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("major", [None, pytest.param(11, marks=pytest.mark.soak)])
 def test_missing_or_old_java_is_one_clear_sentence(tmp_path: Path, major: int | None) -> None:
     warehouse = Warehouse(tmp_path)

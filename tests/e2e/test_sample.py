@@ -370,6 +370,7 @@ def test_a_full_refresh_gives_the_same_tables(
     assert len(in_one_go.snapshots("dws_trade__user_status_1d")) == before + 1
 
 
+@pytest.mark.in_turn
 def test_the_summary_names_columns_that_nobody_takes_and_the_tests_that_ran(
     first_build: tuple[Warehouse, Outcome],
 ) -> None:
@@ -574,6 +575,7 @@ def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:
         assert f"model.binlog_warehouse.{name}" in catalog
 
 
+@pytest.mark.in_turn
 def test_the_models_do_what_their_unit_tests_say(in_one_go: Warehouse) -> None:
     outcome = in_one_go.run("test", "--select", "test_type:unit")
 

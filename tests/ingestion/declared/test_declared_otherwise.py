@@ -119,6 +119,7 @@ def test_a_batch_that_left_nothing_may_be_taken_away(model: Model) -> None:
     assert states(model) == {1: "a", 2: "a"}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "message",
     [
@@ -187,6 +188,7 @@ def test_a_bad_row_of_a_correcting_message_leaves_the_row_that_it_corrects(
     assert (refused.batch_id, refused.row_number) == ("fix", 1)
 
 
+@pytest.mark.in_turn
 def test_a_refused_message_is_read_again_when_its_reading_changes(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_refused_message_is_read_again_when_its_reading_changes(
     assert len(model.rows) == 6
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "comes",
     [

@@ -93,6 +93,7 @@ def load(key: int, more: str = "") -> str:
     return line(type='"bootstrap-insert"', data=data, position=None, xoffset=None)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("format_name", FORMATS_OF_ROWS)
 def test_full_loads_have_columns_renamed_by_case_too(spark: SparkSession, format_name: str) -> None:
     model = MixedModel(spark, format_name, ["id"])
@@ -105,6 +106,7 @@ def test_full_loads_have_columns_renamed_by_case_too(spark: SparkSession, format
     assert states(model) == dict.fromkeys((1, 2, 3, 4), "a")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("written", ['"STATE":', '"State" :', '"st\\u0041te":'])
 @pytest.mark.parametrize("format_name", FORMATS_OF_ROWS)
 def test_a_column_renamed_by_case_and_back_without_an_alter_is_refused(
@@ -228,6 +230,7 @@ def document(number: int, **fields: Any) -> str:
     return collection_event(number, "insert", documentKey=key, fullDocument=inserted)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("format_name", ["events", "mongodb"])
 def test_a_misspelled_field_of_events_and_documents_is_reported(
     spark: SparkSession, format_name: str
@@ -291,6 +294,7 @@ def test_a_declared_column_that_no_message_has_is_reported_with_the_nearest_name
     assert "has the declared column amount, which is null" in warned[-1]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("at_once", [True, False])
 def test_another_change_at_the_place_of_a_documents_change_is_refused(
     spark: SparkSession, at_once: bool

@@ -94,6 +94,7 @@ def test_a_statement_that_moves_rows_is_recognised_whatever_its_type(spark: Spar
     assert [row.op for row in rows] == list(statements.values())
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -147,6 +148,7 @@ def test_a_key_change_has_the_old_key_in_its_before_image(spark: SparkSession):
     assert (row.before.id, row.id) == (9, 1)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -239,6 +241,7 @@ def test_every_type_of_a_real_canal(spark: SparkSession):
     assert (last.id, last.a, last.d, last.dd) == (6, None, Decimal("-0.01"), None)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "table",
     # the big one takes its time and memory; its counts are compared end to end as well

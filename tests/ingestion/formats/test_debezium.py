@@ -309,6 +309,7 @@ def retracts(rows: list[Row], names: list[str]) -> list[tuple]:
     return found
 
 
+@pytest.mark.in_turn
 def test_a_key_change_takes_the_old_row_back_and_gives_the_new_row(spark):
     new = '{"id":2,"v":"a","d":"AJY="}'
     # as they may lie in two partitions, the create read first
@@ -390,6 +391,7 @@ PG_IMAGES: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("cases", "declared"), [(IMAGES, DECLARED), (PG_IMAGES, PG_DECLARED)])
 def test_the_images_of_a_change_or_why_there_are_none(spark, cases, declared):
     found = typed(spark, [payload for payload, _ in cases.values()], declared)
@@ -583,6 +585,7 @@ MODES: dict[str, tuple[dict[str, str], dict[str, list[tuple[str, Any]]]]] = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("mode", MODES)
 def test_a_value_is_exact_or_refused_by_name(spark, mode):
     options, kinds = MODES[mode]

@@ -19,6 +19,7 @@ from tests.support.hostile import MESSAGES, placed, row_messages
 from tests.support.typed_model import Model
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "format_name",
     # Debezium's statements are read as MySQL wrote them, as Canal's

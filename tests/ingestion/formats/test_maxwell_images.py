@@ -347,6 +347,7 @@ def test_of_minimal_row_images_only_whole_inserts_are_taken(row_images):
     }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("table", sorted(VIEWS.keys() - {"order_info"}))
 def test_no_column_of_the_small_tables_is_guessed(spark, table):
     """An image without one of their columns (NOBLOB, MINIMAL) is refused, not filled with nulls."""
@@ -408,6 +409,7 @@ def test_the_cut_date_is_that_of_the_oracle(spark):
     assert len(set(expected)) == 4
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", ["date", "timestamp", None])
 def test_the_cut_date_by_other_kinds_of_column(spark, kind):
     columns = {"id": "int"} | ({"at": kind} if kind else {})
@@ -471,6 +473,7 @@ def kept(new, known):
     return sorted(rows.collect(), key=lambda row: row.message_offset)
 
 
+@pytest.mark.in_turn
 def test_a_change_that_came_before_or_comes_twice_is_left_out(spark):
     known = frame_of(spark, [(0, 100, 0)])
     sent = [(10, 100), (11, 200), (12, 200), (13, 300), (15, 400), (14, 400)]
@@ -488,12 +491,14 @@ def test_a_message_that_must_be_refused_does_not_stand_for_the_whole_message(spa
     assert sorted(row.message_offset for row in rows) == [10, 11]
 
 
+@pytest.mark.in_turn
 def test_a_change_that_was_refused_is_taken_when_it_comes_whole(spark):
     rows = kept(frame_of(spark, [(10, 100, 0)]), frame_of(spark, [(0, 100, 0)], bad=0))
 
     assert [(row.message_offset, row.reject_reason) for row in rows] == [(10, None)]
 
 
+@pytest.mark.in_turn
 def test_another_change_at_a_place_that_is_taken_is_refused(spark):
     """The server began its binlog again: positions come again, and the changes are others."""
     known = decoded(frame_of(spark, [(0, 100, 0)]), REPEATED, DAY)
@@ -517,6 +522,7 @@ def test_another_change_at_a_place_that_is_taken_is_refused(spark):
     assert deduplicate(new, known.union(frame), REPEATED, DAY, ["live"])[0].isEmpty()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("batches", "first"), [(["live", "x"], 20), (["x", "live"], 10)])
 def test_of_two_batches_the_one_named_last_counts(spark, batches, first):
     live = frame_of(spark, [(10, 100, 0)])

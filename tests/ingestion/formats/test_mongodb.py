@@ -485,6 +485,7 @@ VALUES: list[tuple[str, Any, Any]] = [
 ]
 
 
+@pytest.mark.in_turn
 def test_values_by_their_declared_types(spark):
     columns = {"_id": "int"} | {f"c{at}": kind for at, (kind, *_) in enumerate(VALUES)}
     declaration = declared(columns, primary_key=["_id"], aliases={})
@@ -945,6 +946,7 @@ class Collection:
         }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("debezium_s", [False, True])
 @pytest.mark.parametrize("full_document", ["lookup", "required"])
 def test_the_latest_documents_of_random_histories(spark, debezium_s, full_document):

@@ -49,6 +49,7 @@ def amounts(model: Model) -> list[str]:
     return [f"{row[2]:f}" for row in model.latest().values()]
 
 
+@pytest.mark.in_turn
 def test_a_change_behind_reset_master_is_refused_until_the_reset_is_declared(
     spark: SparkSession,
 ) -> None:
@@ -225,6 +226,7 @@ def test_mixed_logs_are_taken_once_their_servers_are_declared(spark: SparkSessio
     assert len(again.rows) == 60
 
 
+@pytest.mark.in_turn
 def test_debezium_too_and_a_statement_on_the_table(spark: SparkSession) -> None:
     truncate = {"op": "t", "ts_ms": 0, "before": None, "after": None}
     origin = {"db": "shop", "table": "o", "file": "bin.000002", "pos": 300, "row": 0}
@@ -347,6 +349,7 @@ def landed(stream: list[str], first: int, rng: random.Random) -> list[dict[int, 
     return [dict(early), dict([*late, *messages[cut:]])]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [pytest.param(None), *seeds(0)])
 def test_random_logs_with_a_reset_somewhere(spark: SparkSession, seed: int | None) -> None:
     """Undeclared, the table is what the first log made it, and all of the second is refused;

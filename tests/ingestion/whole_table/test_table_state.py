@@ -300,6 +300,7 @@ def test_a_rename_whose_rows_the_log_lacks_is_reported(spark: SparkSession) -> N
     }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("before", "is_reported"),
     [
