@@ -367,3 +367,20 @@ def test_a_type_that_a_table_cannot_take_is_refused_before_columns_change(make_p
     project.write({"models/typed.sql": f"{config} select 1 as id, 5000000000 as v, 7 as w"})
     project.run("run")
     assert project.query("select * from dw.typed") == [{"id": 1, "v": 5_000_000_000, "w": 7}]
+
+
+def test_a_merge_that_leaves_out_rows_of_its_keys_warns(make_project):
+    config = "materialized='incremental', unique_key='id', on_definition_change='accept', "
+    model = "{{ config(%sincremental_predicates=['dbt_internal_dest.v > %d']) }} "
+    model = f"{model}select %d as id, %d as v"
+
+    def merged(bound: int, key: int, value: int) -> dict[str, str]:
+        return {"models/merged.sql": model % (config, bound, key, value)}
+
+    project = make_project(merged(1, 7, 1))
+    warning = "rows that its incremental_predicates leave out have a unique_key"
+    project.run("run")
+    for bound, value, warns in ((0, 2, False), (1, 3, False), (3, 4, True)):
+        project.write(merged(bound, 7, value))
+        assert (warning in project.run("run").log) is warns
+    assert sorted(project.column("select v from dw.merged")) == [3, 4]

@@ -325,6 +325,7 @@
     {%- set unique_key = arg_dict['unique_key'] -%}
     {%- set keys = [unique_key] if unique_key is string else unique_key -%}
     {%- set names = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
+    {%- do _warn_of_rows_left_out(arg_dict, keys) -%}
     {# dbt-spark shows `all` as none #}
     {%- set update_columns = get_merge_update_columns(
         config.get('merge_update_columns'),

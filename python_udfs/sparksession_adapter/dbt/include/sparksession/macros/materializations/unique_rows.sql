@@ -47,3 +47,34 @@
     {%- endset -%}
     {%- do return(rows) -%}
 {% endmacro %}
+
+{#
+    Warns where rows that the config's predicates leave out of a merge have a key of the rows that
+    are merged: dbt lets the key be there twice. Not of predicates that name the source, which may
+    be part of the key. It costs a read of the key, of what the predicates leave out.
+#}
+{% macro _warn_of_rows_left_out(arg_dict, keys) %}
+    {%- set predicates = config.get('predicates') or config.get('incremental_predicates') or [] -%}
+    {%- if not predicates or 'dbt_internal_source' in predicates | join(' ') | lower -%}
+        {%- do return(none) -%}
+    {%- endif -%}
+    {%- set left_out -%}
+        select 1
+        from {{ arg_dict['target_relation'] }} as dbt_internal_dest
+        left semi join {{ arg_dict['temp_relation'] }} as dbt_internal_source
+            on
+                {%- for key in keys %}
+                {{ 'and ' if not loop.first -}}
+                dbt_internal_source.{{ key }} <=> dbt_internal_dest.{{ key }}
+                {%- endfor %}
+        where not coalesce(({{ predicates | join(') and (') }}), false)
+        limit 1
+    {%- endset -%}
+    {%- if run_query(left_out).rows -%}
+        {%- do exceptions.warn(
+            model.name ~ ': rows that its incremental_predicates leave out have a unique_key of its '
+            ~ 'new rows, which are there twice from now on; let the predicates hold of each row that '
+            ~ 'a new row may take the place of, if that is not meant.'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
