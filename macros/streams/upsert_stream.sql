@@ -18,7 +18,8 @@
 
     Or it is a stream of retract rows, of which `sequence` names the columns that order the changes
     of a key: the last change counts, one that comes late behind it or again is left out. Then the
-    rows of the highest sequence are the state.
+    rows of the highest sequence are the state. A change that was read and has other values since,
+    or is gone, is refused: its place is taken.
 
     Where the changes can't be read any more, since a snapshot is gone, the relation is compared
     with the stream's last rows. A full refresh begins a new stream, without tombstones of keys
@@ -53,6 +54,13 @@
     {%- set all_rows = pinned(relation) -%}
     {%- set changes = new_changes(relation, by=stream.key | list) -%}
     {%- if stream.sequence -%}
+        {%- if (
+            adds
+            and adapter.reading.plan(model).news.reads_whole
+            and adapter.ranges.writes(flags)
+        ) -%}
+            {%- do adapter.streams.check_kept(model, stream, all_rows) -%}
+        {%- endif -%}
         {{- _ordered_changes(stream, changes, number, adds) -}}
     {%- else -%}
         {%- if adds and adapter.reading.plan(model).news.reads_whole -%}

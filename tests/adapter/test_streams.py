@@ -261,3 +261,42 @@ def test_mistakes_of_a_stream_are_reported(make_project) -> None:
     for name, (_, item) in WRONG.items():
         assert item in outcome.results[name].message, outcome.results[name].message
     assert "incremental_strategy='append'" in outcome.results["no_append"].message
+
+
+def test_changes_that_a_stream_has_given_and_that_change_are_refused(make_project) -> None:
+    files = {
+        f"models/{name}.sql": f"{CONFIG}\n{{{{ {name}(rows=ref('{rows}'), key='id', "
+        "columns=['v'], sequence='position') }}"
+        for name, rows in {"upsert_stream": "events_view", "append_stream": "given"}.items()
+    }
+    given = "{{ config(materialized='table') }} select * from {{ source('src', 'events') }}"
+    files |= {name: FILES[name] for name in ("models/sources.yml", "models/events_view.sql")}
+    project = make_project(MACROS | files | {"models/given.sql": given})
+    Histories(project, random.Random(1), 1)
+    insert = "insert into src.events select 1, id, 'x', 1, id, '+I' from range"
+    project.query(f"{insert}(4)")
+    project.run("run")
+    project.query(f"{insert}(4, 6)")  # the table `given` is made again, with the same rows
+    project.run("run")
+    project.query("delete from src.events where id >= 4")  # as a retention, with whole files
+    project.run("run", "--select", "upsert_stream")
+    project.query(f"{insert}(4, 6)")
+    project.run("run")
+    for statement, changed in {
+        "update src.events set other = 2": 0,
+        "update src.events set v = 'y' where id = 1": 1,
+        "delete from src.events where id = 2": 1,
+    }.items():
+        project.query(statement)
+        outcome = project.run("run", expect_ok=not changed)
+        for name, rows in {"upsert_stream": "events_view", "append_stream": "given"}.items():
+            if changed:
+                assert (
+                    f"{changed} rows of dw.{rows} that the stream has read have changed or gone"
+                    in outcome.results[name].message
+                )
+        if changed:
+            project.run("run", "--full-refresh")
+        held = "select id, v from (select * except (world, other) from src.events) order by id"
+        for name in ("upsert_stream", "append_stream"):
+            assert project.query(f"select id, v from dw.{name} order by id") == project.query(held)

@@ -8,10 +8,12 @@ from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked
 from dbt.adapters.sparksession.edges import Graph, Json, Node, Settings
+from dbt.adapters.sparksession.iceberg.history import pinned_at, pinned_reads
 from dbt.adapters.sparksession.reading.definitions import default_strategy
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt.adapters.sparksession.yaml_fields import (
     Columns,
     Fields,
@@ -19,6 +21,7 @@ from dbt.adapters.sparksession.yaml_fields import (
     RelationGiven,
     read_fields,
 )
+from dbt_common.exceptions import CompilationError
 from pydantic import Field
 
 NUMBER = "change_number"
@@ -172,3 +175,46 @@ class StreamModels:
         # what comes again is compared with what the stream has, which has to stay
         inputs.note_news(model["unique_id"], tolerates_replay=True)
         return number
+
+    def check_kept(self, model: Node, stream: Stream, all_rows: Relation) -> None:
+        """Look at whether the rows that a stream of a sequence has read are still there, where all
+        of them come again. Rows that went with whole files, as by a retention, may be gone.
+
+        Args:
+            all_rows: its input, pinned.
+
+        Raises:
+            CompilationError: some have changed or gone: at a place that the stream has given it
+                gives nothing else.
+        """
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        text = all_rows.render()
+        reads = [plan.reads[table] for table in sorted({table for table, _ in pinned_reads(text)})]
+        if all(
+            read.commits is not None
+            and all(commit.adds_only or commit.only_removes for commit in read.commits)
+            for read in reads
+        ):
+            return
+        then: dict[str, int] = {}
+        for read in reads:
+            if read.recorded not in self._warehouse.input_history(read.table).snapshots:
+                return  # what it was is nowhere any more
+            then[read.table] = read.recorded
+        session, names = self._warehouse.session(), [*stream.all_columns, ROW_KIND]
+        before = f"select * from {pinned_at(text, then)}"
+        if not {*names} <= {*session.sql(before).columns}:
+            return
+        columns = ", ".join(map(quoted, names))
+        kept = "true" if stream.keeps_removed else f"{ROW_KIND} in ('+I', '+U')"
+        (found,) = session.sql(
+            f"select count(*) from (select {columns} from ({before}) where {kept} "
+            f"except all select {columns} from {text})"
+        ).collect()
+        if found[0]:
+            raise CompilationError(
+                f"{model['name']}: {found[0]} rows of {all_rows.name_only.render()} that the "
+                "stream has read have changed or gone since, and their places in it are taken: "
+                "who follows it would keep the old values. Run it with --full-refresh, which "
+                "begins a new stream."
+            )
