@@ -30,6 +30,8 @@ OTHER_RUNS_PROPERTY = "fold.other_runs"  # [level, rows] of those that lie besid
 COLUMNS_PROPERTY = "fold.columns"  # [name, type] of the folded rows
 SIGNATURE_PROPERTY = "fold.signature"
 READING_PROPERTY = "fold.reading"  # a hash of what is declared of the rows that readers see
+# the range whose changes a commit gave again while the old were still there: see _rebuild_range
+REBUILDING_PROPERTY, REBUILT = "fold.rebuilding", "done"
 COMPACTED_PROPERTY = "fold.compacted"  # it merged runs: nothing that a reader sees has changed
 # the fold of a table that is bucketed by its key needs no shuffle, where these are on
 GROUPED_READS = {
@@ -58,6 +60,16 @@ def runs_in(history: History) -> list[list[int]]:
     return []
 
 
+def range_half_rebuilt(history: History) -> str | None:
+    """JSON of the range of a zipper of which old and new changes are there, as its rebuild was
+    stopped between its two commits; None where there is none."""
+    for commit in history.ancestry(history.head):
+        if LEVEL_PROPERTY in commit.summary:
+            found = commit.summary.get(REBUILDING_PROPERTY)
+            return None if found == REBUILT else found
+    return None
+
+
 def columns_in(history: History) -> list[list[str]]:
     """[name, type] of the rows that a table of runs comes to, hidden columns among them."""
     return json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
@@ -66,6 +78,13 @@ def columns_in(history: History) -> list[list[str]]:
 def only_adds_runs(commits: Iterable[Snapshot]) -> bool:
     """Whether commits of a table of runs added runs, or merged some, and did nothing else."""
     return all(commit.adds_only or COMPACTED_PROPERTY in commit.summary for commit in commits)
+
+
+def _range_text(asked: Given) -> str | None:
+    """The var `rebuild` as a commit records it."""
+    if not isinstance(asked, Mapping):
+        return None
+    return json.dumps({name: str(asked[name]) for name in sorted(asked)})
 
 
 def hash_of_reading(fold: Fold | Zipper) -> str:
@@ -221,6 +240,7 @@ class KeyedTables:
             rows = sum(read.rows or 0 for read in plan.reads.values())
         level = fold.level_of(rows)
         self._record(model, fold, level, [] if replaces else runs_in(history))
+        self._record_rebuilding(REBUILT if replaces else range_half_rebuilt(history))
         return level
 
     def _record(
@@ -235,6 +255,28 @@ class KeyedTables:
             READING_PROPERTY: hash_of_reading(self.declared_fold(model)),
         }.items():
             self._warehouse.set_snapshot_property(key, value)
+
+    def _record_rebuilding(self, value: str | None) -> None:
+        if value is not None:
+            self._warehouse.set_snapshot_property(REBUILDING_PROPERTY, value)
+
+    def check_rebuilt(self, model: Node, history: History, asked: Given = None) -> None:
+        """Look at whether a rebuild of a range of a zipper was stopped halfway.
+
+        Args:
+            history: of its runs.
+            asked: the var `rebuild` of a run of the model, which may end it.
+
+        Raises:
+            CompilationError: it was, so that changes of the range may be there twice.
+        """
+        found = range_half_rebuilt(history)
+        if found is not None and found != _range_text(asked):
+            raise CompilationError(
+                f"{model['name']}: a rebuild of a range of it was stopped halfway, and changes of "
+                "the range may be there twice. Run it again with --vars "
+                f"'{{\"rebuild\": {found}}}', or with --full-refresh."
+            )
 
     def range_to_rebuild(self, model: Node, asked: Given) -> dict[str, str] | None:
         """Which of a zipper's changes a run has to rebuild, None where none.
@@ -289,14 +331,18 @@ class KeyedTables:
         (holds,) = self._warehouse.session().sql(f"select {first} < {end}").first()
         return holds is not True
 
-    def record_rebuilt_run(self, model: Node, fold: Zipper, level: int | None = None) -> int:
+    def record_rebuilt_run(
+        self, model: Node, fold: Zipper, asked: Given, level: int | None = None
+    ) -> int:
         """The level of a run that takes the place of others' changes: below all of theirs, until
         it is merged with them. The next commit records it.
 
         Args:
+            asked: the var `rebuild`.
             level: the level that was found before; None to find it.
         """
         runs = runs_in(self.runs_history(model))
+        self._record_rebuilding(_range_text(asked) if level is None else REBUILT)
         if level is None:
             level = min([0, *(depth for depth, _ in runs)]) - 1
         self._record(model, fold, level, runs)
@@ -325,6 +371,7 @@ class KeyedTables:
         others = [run for run in runs if run[0] > level]
         into = fold.level_of(sum(rows for depth, rows in runs if depth <= level))
         self._record(model, fold, into, others)
+        self._record_rebuilding(range_half_rebuilt(history))
         self._warehouse.set_snapshot_property(COMPACTED_PROPERTY, "true")
         return {"fold": fold, "level": level, "into": into, "whole": not others}
 

@@ -179,6 +179,8 @@ class ChangeReads:
             return relation
         (read,) = reading.reads
         history = self._warehouse.input_history(read.table)
+        if node is not None and kind == FOLDED:
+            self._keyed.check_rebuilt(node, history.at(read.pinned))
         first = None if plan.rebuilds or not incremental else read.recorded
         if first is not None and (
             first not in history.snapshots

@@ -355,6 +355,7 @@ class TableReads:
         if not reading.reads:  # there are no runs yet: Spark will report it
             return Reading(relation.render())
         history = self._warehouse.input_history(table).at(reading.reads[0].pinned)
+        self._keyed.check_rebuilt(node, history)
         return replace(reading, text=self._keyed.folded_sql(node, history, reading.text))
 
     def _render_view(

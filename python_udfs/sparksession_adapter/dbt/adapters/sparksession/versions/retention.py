@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import TABLE_PROPERTY, History, pinned_reads
-from dbt.adapters.sparksession.keyed.tables import COMPACTED_PROPERTY
+from dbt.adapters.sparksession.keyed.tables import COMPACTED_PROPERTY, REBUILDING_PROPERTY
 from dbt.adapters.sparksession.read_plans import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
 from dbt.adapters.sparksession.sql import literal
 from dbt.adapters.sparksession.versions.arguments import a_name, days_back, whole_number
@@ -31,6 +31,7 @@ OF_ONE_COMMIT = {
         ASKED_PROPERTY,
         REQUEST_PROPERTY,
         COMPACTED_PROPERTY,
+        REBUILDING_PROPERTY,
     ),
     "ods.changes_by_day",
 }

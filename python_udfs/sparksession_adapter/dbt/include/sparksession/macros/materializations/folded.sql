@@ -56,6 +56,11 @@
     {%- elif redefined == 'rebuild' -%}
         {%- set select_sql = adapter.changes.rendered_as_first(model, context) -%}
     {%- endif -%}
+    {%- if not is_rebuild -%}
+        {%- do adapter.keyed.check_rebuilt(
+            model, adapter.keyed.runs_history(model), var('rebuild', none)
+        ) -%}
+    {%- endif -%}
     {#- a Python model that has nothing to add left no rows that a commit could be made of -#}
     {%- set is_unchanged = (
         not is_rebuild
@@ -269,7 +274,7 @@
     is stored so or the log dates it so, and there is once afterwards, whatever key and time it was
     stored under: all changes of its sequence are rebuilt with it. First the changes are added,
     which changes nothing where they are right, then the others go: a run that stops in between is
-    made good by the next run with the same vars.
+    made good by the next run with the same vars; until then other runs, and readers, are refused.
 #}
 {% macro _rebuild_range(
     target_relation,
@@ -306,7 +311,7 @@
     ) -%}
     {# there are two runs from now on, if not before #}
     {% do _fold_runs(target_relation, existing_relation, batch.fold.folded(runs_relation.render(), 2)) %}
-    {%- set level = adapter.keyed.record_rebuilt_run(model, batch.fold) -%}
+    {%- set level = adapter.keyed.record_rebuilt_run(model, batch.fold, var('rebuild')) -%}
     {%- call statement('rebuild_range') -%}
         insert into {{ runs_relation }}
         {{ batch.fold.written(
@@ -314,7 +319,7 @@
         ) }}
     {%- endcall -%}
     {% do adapter.keyed.has_committed(model) %}
-    {% do adapter.keyed.record_rebuilt_run(model, batch.fold, level) %}
+    {% do adapter.keyed.record_rebuilt_run(model, batch.fold, var('rebuild'), level) %}
     {%- call statement('drop_range') -%}
         delete from {{ runs_relation }}
         where
