@@ -7,8 +7,10 @@ import pytest
 from dbt.adapters.sparksession.read_plans import GivenRows
 from dbt.adapters.sparksession.reading.given_queries import (
     LEFT_OUT,
+    NOT_ALL,
     OF_A_RUN,
     problem_of_given,
+    problem_of_index,
 )
 from dbt.adapters.sparksession.reading.news_queries import AGAIN
 
@@ -50,6 +52,27 @@ QUERIES = {
     # not seen: what a query has of none of them
     "select count(*) from dw.x": None,
 }  # fmt: skip
+
+INDEX = "select distinct k, at, id from (select *, '+I' as row_kind from dw.x where v > 1)"
+OF_INDEX = {
+    INDEX: None,
+    f"with i as ({INDEX}) select * from i": None,
+    f"with i as ({INDEX}) select i.id, at, k from i -- where k > 1": None,
+    f"select * from ({INDEX}) where k <> 2": NOT_ALL,
+    f"with i as ({INDEX}) select i.* from i join dw.y using (k)": NOT_ALL,
+    f"with i as ({INDEX}) select i.* from i, dw.y where y.k = i.k": NOT_ALL,
+    f"select k, date_trunc('day', at) as at, id from ({INDEX})": NOT_ALL,
+    f"select k as id, at, id as k from ({INDEX})": NOT_ALL,
+    f"{INDEX} limit 5": NOT_ALL,
+    f"{INDEX} union all select k, at, id from dw.y": NOT_ALL,
+    "select k, at, id from dw.y": None,  # it reads nothing new
+}
+
+
+@pytest.mark.parametrize("sql", OF_INDEX)
+def test_an_index_holds_all_that_its_macro_gives(sql: str) -> None:
+    text = INDEX.partition("from ")[2]
+    assert problem_of_index(sql, [text]) == OF_INDEX[sql]
 
 
 @pytest.mark.parametrize("sql", QUERIES)

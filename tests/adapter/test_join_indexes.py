@@ -223,6 +223,9 @@ def test_an_index_of_something_else_is_refused(project):
         {"models/indexed.sql": JOINED % ", 'index': ref('versions')", "models/facts_by_user.sql": (
             "{{ config(materialized='folded', unique_key=['at', 'id'], fold={}) }} "
             "{{ join_index(relation=ref('facts'), key='id', by=['k', 'at']) }}"
+        ), "models/part.sql": (
+            "{{ config(materialized='folded') }} select * from "
+            "({{ join_index(relation=ref('facts'), key='id', by=['k', 'at']) }}) where k > 0"
         )}
     )  # fmt: skip
     project.query(f"insert into src.versions select {USER}, 0, 'new', {START}, null")
@@ -235,6 +238,9 @@ def test_an_index_of_something_else_is_refused(project):
         "facts_by_user: unique_key of the model's config must be ['k', 'at', 'id'] or be left out, "
         "got ['at', 'id']"
     ) in outcome.results["facts_by_user"].message
+    assert "part leaves out or changes rows that join_index(..) gives" in (
+        outcome.results["part"].message
+    )
     with pytest.raises(DeclarationError, match="by must name columns, got None"):
         index_columns("id", None)
 

@@ -14,6 +14,7 @@ UUID_PROPERTY = "dbt.input_uuid."  # the same: the uuid of that table
 ASKED_PROPERTY = "asked.partitions"  # partitions that a run was asked to rewrite
 REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
+INDEX_PROPERTY = "join.index"  # of a commit of an index of joins: what it is of
 COUNTED_PROPERTY = "count.declared"  # the counts that a model's rows are of
 # whether a model's rows were looked up in other rows of a table than its newest rows
 LOOKUPS_PROPERTY = "looked_up.changed"

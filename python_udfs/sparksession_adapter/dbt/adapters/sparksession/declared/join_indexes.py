@@ -15,7 +15,6 @@ from dbt.adapters.sparksession.declared.join_configs import config_problems
 from dbt.adapters.sparksession.edges import Given, Node
 from dbt.adapters.sparksession.keyed.layout import column_names
 
-INDEX_PROPERTY = "join.index"  # of a commit of an index: what it is of, see index_definition
 MOST_LOOKUPS = 1_000  # right rows whose left rows are looked up
 EXAMPLE = "join_index(relation=ref('order'), key='order_id', by=['user_id', 'create_time'])"
 LOOKUP_RANGES = 512  # of the keys that an index gives, see RANGE_COUNT: they lie wide apart

@@ -10,7 +10,6 @@ from dbt.adapters.sparksession.declared.declarations import checked
 from dbt.adapters.sparksession.declared.derived_configs import stated_config
 from dbt.adapters.sparksession.declared.join_configs import FOLD, derived_config, key_in_join
 from dbt.adapters.sparksession.declared.join_indexes import (
-    INDEX_PROPERTY,
     MOST_LOOKUPS,
     Lookup,
     index_columns,
@@ -32,7 +31,7 @@ from dbt.adapters.sparksession.iceberg.history import History
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
-from dbt.adapters.sparksession.read_plans import INPUT_PROPERTY
+from dbt.adapters.sparksession.read_plans import INDEX_PROPERTY, INPUT_PROPERTY
 from dbt.adapters.sparksession.reading.ranges import PruningColumn
 from dbt.adapters.sparksession.reading.retract_sql import changed_keys
 from dbt.adapters.sparksession.sql import quoted

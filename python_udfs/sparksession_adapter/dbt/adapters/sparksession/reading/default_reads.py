@@ -12,7 +12,7 @@ from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Settings
-from dbt.adapters.sparksession.read_plans import GivenRows, ReadPlan
+from dbt.adapters.sparksession.read_plans import INDEX_PROPERTY, GivenRows, ReadPlan
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
 from dbt.adapters.sparksession.reading.clock_queries import problem_of_clock
 from dbt.adapters.sparksession.reading.definitions import (
@@ -31,6 +31,7 @@ from dbt.adapters.sparksession.reading.fold_queries import (
 from dbt.adapters.sparksession.reading.given_queries import (
     GIVEN,
     problem_of_given,
+    problem_of_index,
     with_given_rows,
 )
 from dbt.adapters.sparksession.reading.macro_calls import is_from_outside
@@ -185,6 +186,8 @@ class DefaultReads:
             self._check_clock(model, plan, sql)
         if news.given:
             self._check_given(model, plan, sql, adds=False)
+        if INDEX_PROPERTY in plan.properties:
+            self._check(model, partial(problem_of_index, sql, news.texts))
         if news.tolerates_replay or news.is_repaired:
             return
         if self._asks_itself(model, plan) or any(map(is_of_join, plan.properties)):

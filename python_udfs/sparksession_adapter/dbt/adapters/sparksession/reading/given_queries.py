@@ -10,6 +10,8 @@ from collections.abc import Collection
 
 from dbt.adapters.sparksession.read_plans import GivenRows
 from dbt.adapters.sparksession.reading.news_queries import AGAIN, problem_of, problem_of_unseen
+from dbt.adapters.sparksession.reading.query_parts import parsed
+from sqlglot import exp
 
 GIVEN = "dbt_given"  # stands for the rows of macros
 OF_A_RUN = (
@@ -20,6 +22,34 @@ LEFT_OUT = (
     "leaves out changes that {macro}(..) gives, so that a key keeps what it had before; leave rows "
     "out by columns of the key, or in a view that {macro} reads"
 )
+
+NOT_ALL = (
+    "leaves out or changes rows that join_index(..) gives, and a left row that the index lacks "
+    "gets no partner; select all of them as they are, and of a view of the rows if only some are "
+    "joined"
+)
+PLAIN_PARTS = {"expressions", "from_", "from", "with_", "with", "distinct", "kind", "hint"}
+
+
+def problem_of_index(sql: str, news: Collection[str]) -> str | None:
+    """Why a query doesn't give all that the macro join_index gives it, as it is; None where it
+    does.
+
+    Args:
+        news: the parts of it that read what is new.
+
+    Raises:
+        UnreadableQuery: it can't be parsed.
+    """
+    tree = parsed(sql, news, GIVEN)
+    if tree is None:
+        return None
+    plain = not any(tree.find_all(exp.SetOperation)) and all(
+        {name for name, value in select.args.items() if value} <= PLAIN_PARTS
+        and all(isinstance(item, exp.Star | exp.Column) for item in select.expressions)
+        for select in tree.find_all(exp.Select)
+    )
+    return None if plain else NOT_ALL
 
 
 def problem_of_given(
