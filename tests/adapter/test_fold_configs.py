@@ -180,6 +180,26 @@ def test_a_problem_of_a_config_is_reported(config: dict, expected: str):
     assert "Example: config(materialized='folded'" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("condition", "asks"),
+    [
+        ("at < now()", True),
+        ("v > rand()", True),
+        ("at < date 'today'", True),
+        ("at < cast('now' as timestamp)", True),
+        ("at < to_timestamp('yesterday')", True),
+        ("v in ('today', 'now') or v = 'tomorrow'", False),
+    ],
+)
+def test_a_condition_that_asks_the_clock_or_chance_is_found(condition: str, asks: bool):
+    config = {"sequence": ["at"], "keep_when": condition}
+    if not asks:
+        assert Fold.read("m", "id", config).keep_when == condition
+        return
+    with pytest.raises(FoldConfigError, match="asks neither the clock nor chance"):
+        Fold.read("m", "id", config)
+
+
 def test_an_order_that_turns_is_compared():
     types = [("id", "int"), ("at", "int"), ("v", "int")]
     falling = {"column": "at", "order": "descending"}

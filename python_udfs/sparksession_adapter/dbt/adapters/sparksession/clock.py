@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+import sqlglot
 from dbt.adapters.sparksession.sql_texts import COMMENT
+from sqlglot import exp
 
 # what may give other rows while no input changes: the clock, chance, who asks, how files lie, what
 # Java is asked for, what dbt puts into the SQL again in each run, and what a model asks past
@@ -30,3 +32,26 @@ def goes_by_clock(sql: str | None) -> bool:
     stay as they are."""
     text = COMMENT.sub(lambda found: found["quoted"] or " ", sql or "")
     return GOES_BY_CLOCK.search(text) is not None
+
+
+# what makes a text a time, where it is 'today'
+TIMES = (exp.Cast, exp.TsOrDsToDate, exp.TsOrDsToTimestamp, exp.StrToTime)
+
+
+def condition_asks_clock(sql: str | None) -> bool:
+    """Whether a SQL condition, or an expression, asks the clock or chance; one that can't be parsed
+    where its text looks so.
+
+    >>> [condition_asks_clock(sql) for sql in ("at < date 'now'", "state = 'now'")]
+    [True, False]
+    """
+    if not goes_by_clock(sql):
+        return False
+    try:
+        tree = sqlglot.parse_one(f"select {sql}", read="spark")
+    except sqlglot.errors.SqlglotError:
+        return True
+    for text in [*tree.find_all(exp.Literal)]:
+        if text.is_string and not isinstance(text.parent, TIMES):
+            text.replace(exp.Literal.string(""))
+    return goes_by_clock(tree.sql("spark"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, TypeVar
 
-from dbt.adapters.sparksession.clock import goes_by_clock
+from dbt.adapters.sparksession.clock import condition_asks_clock
 from dbt.adapters.sparksession.edges import Given
 from pydantic import (
     AfterValidator,
@@ -31,7 +31,7 @@ def _relation(value: Given) -> Given:
 
 
 def _steady(text: str | None) -> str | None:
-    if goes_by_clock(text):
+    if condition_asks_clock(text):
         raise ValueError("asks the clock or chance")
     return text
 

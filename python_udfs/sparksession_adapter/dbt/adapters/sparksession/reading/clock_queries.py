@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 
-from dbt.adapters.sparksession.clock import goes_by_clock
+from dbt.adapters.sparksession.clock import TIMES, goes_by_clock
 from dbt.adapters.sparksession.reading.news_queries import reads_news
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
@@ -29,7 +29,6 @@ BY_CLOCK = (
 CLOCKS = (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtimestamp)
 NAMES = ("now", "curdate", "localtimestamp", "getdate")  # of functions of the clock
 MOMENT = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-TIMES = (exp.Cast, exp.TsOrDsToDate, exp.StrToTime)  # what makes a text a time, where it is 'today'
 OF_RUN = re.compile(r"\brun_started_at\b|\bmodules\s*\.\s*datetime\b")
 
 
