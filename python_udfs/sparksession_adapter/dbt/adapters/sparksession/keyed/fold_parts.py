@@ -76,7 +76,7 @@ def declared_derived(declared: Given, key: tuple[str, ...], problems: list[str])
     if goes_by_clock(derived.sql):
         problems.append(
             "fold.derived.sql asks the clock or chance, so that readers of what changed wouldn't "
-            "see its rows change; ask in a model that reads this one"
+            "see its rows change; ask in a model that reads the keyed table"
         )
     return Derived(derived.by, derived.key, derived.sql.strip())
 
