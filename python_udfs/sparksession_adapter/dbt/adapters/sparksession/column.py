@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dbt.adapters.base.column import Column
 from dbt.adapters.spark import SparkColumn
 from dbt.adapters.sparksession.edges import Foreign
+from dbt.adapters.sparksession.iceberg.history import is_widened
 
 NESTED = ("struct", "array", "map")
 INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
@@ -21,8 +22,6 @@ ALTERED: dict[str, tuple[str, ...]] = {
     "timestamp": ("timestamp_ntz",),
     "timestamp_ntz": ("timestamp",),
 }
-# as what else Iceberg reads the values of a type: decimals of more digits beside these
-WIDENED = {("int", "bigint"), ("float", "double")}
 
 
 @dataclass
@@ -85,11 +84,7 @@ class SparkSessionColumn(SparkColumn):
 
     def widens_to(self, given: SparkSessionColumn) -> bool:
         """Whether Iceberg can make a table's column one of another type, its values as they are."""
-        own, other = self._head(), given._head()
-        if own == other == "decimal":
-            more_digits = given._digits() >= self._digits()
-            return given._scale() == self._scale() and more_digits
-        return self.dtype == given.dtype or (own, other) in WIDENED
+        return is_widened(self.dtype, given.dtype)
 
     def _parts(self) -> list[tuple[str, SparkSessionColumn]]:
         """The fields of a struct with their names; what an array or a map holds, without names."""
@@ -105,10 +100,6 @@ class SparkSessionColumn(SparkColumn):
         if not self.is_numeric():
             return 0
         return int(self.dtype.rstrip(") ").partition(",")[2] or 0)
-
-    def _digits(self) -> int:
-        """How many digits a decimal has."""
-        return int(self.dtype.rstrip(") ").partition("(")[2].partition(",")[0] or 10)
 
     def _head(self) -> str:
         """The type without its arguments: decimal(10,2) is a decimal."""

@@ -356,9 +356,9 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
         condition, to_left, to_right = asof.condition, asof.to_left, asof.to_right
     else:
         condition, to_left, to_right = join_bounds(given, left.times, right.times, problems)
-    asked_of_right = frozenset(columns_asked(right.alias, str(given.get("condition") or "")))
-    if given.get("condition"):
-        condition = " and ".join(filter(None, [condition, f"({given['condition']})"]))
+    asked_of_right = frozenset(columns_asked(right.alias, arguments.condition or ""))
+    if arguments.condition:
+        condition = " and ".join(filter(None, [condition, f"({arguments.condition})"]))
     if problems:
         raise JoinConfigError(form, problems)
     sides = {}

@@ -435,8 +435,9 @@ def read_window(given: Settings) -> Window:
     """
     problems: list[str] = []
     form = given["form"]
-    own = {"rows": given["rows"], "time": given["time"], "zone": _or_utc(given.get("zone"))}
-    arguments = read_fields(WindowArguments, own | {"where": given.get("where")}, "", problems)
+    own = {name: given[name] for name in ("rows", "time")}
+    own |= {"zone": _or_utc(given.get("zone")), "where": given.get("where")}
+    arguments = read_fields(WindowArguments, own, "", problems)
     size, part = _lengths(form, given, problems)
     key: tuple[str, ...] = ()
     gap = ""

@@ -16,8 +16,9 @@ NESTED = ("element", "key", "value")  # parts of arrays and maps in Iceberg's sc
 MODEL_PROPERTY = "dbt.model"
 SNAPSHOT_READ = re.compile(r" version as of (\d+)")  # behind a table in SQL
 PINNED_READ = re.compile(r"(?<![^\s(),])(?P<table>[^\s(),]++)" + SNAPSHOT_READ.pattern)
-# types that Iceberg reads the values of an older type as, each as it was
-WIDENED = frozenset({("int", "long"), ("float", "double")})
+# types that Iceberg reads the values of an older type as, each as it was; by Iceberg's names and by
+# Spark's
+WIDENED = frozenset({("int", "long"), ("int", "bigint"), ("float", "double")})
 DECIMAL = re.compile(r"decimal\((?P<digits>\d+), ?(?P<scale>\d+)\)")
 TABLE_PROPERTY = "dbt.table"  # schema.name of the table that holds the rows of the run's node
 

@@ -41,10 +41,10 @@ from dbt.adapters.sparksession.reading.news import (
     REPLACING_ALL,
     STORED,
     is_live,
+    problem_found,
     replaces_by_a_part,
 )
 from dbt.adapters.sparksession.reading.news_queries import (
-    UnreadableQuery,
     problem_of,
     problem_of_unseen,
 )
@@ -182,7 +182,8 @@ class DefaultReads:
         news = plan.news
         if config.get(PARTIAL_RUNS):
             return
-        if model["language"] == "sql" and not self._asks_itself(model, plan):
+        asks_itself = self._asks_itself(model, plan)
+        if model["language"] == "sql" and not asks_itself:
             self._check_clock(model, plan, sql)
         if news.given:
             self._check_given(model, plan, sql, adds=False)
@@ -190,7 +191,7 @@ class DefaultReads:
             self._check(model, partial(problem_of_index, sql, news.texts))
         if news.tolerates_replay or news.is_repaired:
             return
-        if self._asks_itself(model, plan) or any(map(is_of_join, plan.properties)):
+        if asks_itself or any(map(is_of_join, plan.properties)):
             return
         if news.is_asked:
             if model["language"] != "sql":
@@ -261,14 +262,7 @@ class DefaultReads:
 
     @staticmethod
     def _check(model: Node, problem_of_query: Callable[[], str | None]) -> None:
-        try:
-            problem = problem_of_query()
-        except UnreadableQuery as exc:
-            logger.warning(
-                f"{model['name']}: sqlglot can't parse its query, so nobody has looked at whether "
-                f"its runs add up to what all rows give: {str(exc).splitlines()[0]}"
-            )
-            return
+        problem = problem_found(model["name"], problem_of_query)
         if problem is not None:
             raise CompilationError(
                 f"{model['name']} {problem}; or, if each run's result is meant by itself, say "

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Foreign, Node, Settings
 from dbt.adapters.sparksession.reading.definitions import (
     PARTIAL_RUNS,
     default_strategy,
     used_macros,
 )
+from dbt.adapters.sparksession.reading.query_parts import UnreadableQuery
 from dbt_common.exceptions import CompilationError
 
+logger = AdapterLogger("Spark")
 # resource types whose SQL makes rows that are stored
 STORED = ("model", "snapshot")
 LIVE_KINDS = ("view", "materialized_view")
@@ -18,6 +23,24 @@ READS_OF_NEWS = {"new_rows", "new_changes", "changed_partitions", "closed_period
 REPLACING, OVERWRITING = "replace_partitions", "insert_overwrite"
 REPLACING_ALL = "replace_all"
 ADDING = ("append", "append_new_rows", "append_or_merge")  # they only add
+
+
+def problem_found(name: str, problem_of_query: Callable[[], str | None]) -> str | None:
+    """What a look at a query has found, None where nothing; of a query that can't be parsed a
+    warning is printed.
+
+    Args:
+        name: what the query is of.
+        problem_of_query: looks at it, and may raise UnreadableQuery.
+    """
+    try:
+        return problem_of_query()
+    except UnreadableQuery as exc:
+        logger.warning(
+            f"{name}: sqlglot can't parse its query, so nobody has looked at whether its runs add "
+            f"up to what all rows give: {str(exc).splitlines()[0]}"
+        )
+        return None
 
 
 def unrecorded_reads(node: Foreign, macros: Settings) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -32,8 +33,8 @@ from dbt.adapters.sparksession.reading.news import (
     check_news_of,
     check_news_strategy,
     is_live,
+    problem_found,
 )
-from dbt.adapters.sparksession.reading.query_parts import UnreadableQuery
 from dbt.adapters.sparksession.reading.view_marks import Readings, as_named
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.clients.jinja import get_template, render_template
@@ -405,7 +406,15 @@ class TableReads:
         sql = self.rendered(node, context, read)
         if mode != "all" and not model["config"].get(PARTIAL_RUNS):
             news = [part.text for part in parts[len(seeds) :]]
-            _check_clock(model, node, sql, news)
+            problem = problem_found(
+                f"{node['name']}, which {model['name']} reads",
+                partial(problem_of_clock, sql, news, node["raw_code"]),
+            )
+            if problem is not None:
+                raise CompilationError(
+                    f"new_rows: {node['name']} {problem}; or, if each run's result is meant by "
+                    f"itself, say {PARTIAL_RUNS}=true in the config of {model['name']}."
+                )
         reads = [read for part in parts for read in part.reads]
         is_rewrite = is_rewrite or any(part.is_rewrite for part in parts)
         return Reading(f"(\n{sql}\n)", tuple(reads), is_rewrite)
@@ -438,27 +447,3 @@ class TableReads:
         own = own | {"config": _ConfigOf(node["config"]), "model": node}
         own["context"] = own
         return readings.resolved(render_template(get_template(node["raw_code"], own), own)).strip()
-
-
-def _check_clock(model: Node, view: Node, sql: str, news: Collection[str]) -> None:
-    """Look at whether a view over new rows leaves rows out by the clock.
-
-    Args:
-        sql, news: see problem_of_clock.
-
-    Raises:
-        CompilationError: it does.
-    """
-    try:
-        problem = problem_of_clock(sql, news, view["raw_code"])
-    except UnreadableQuery as exc:
-        logger.warning(
-            f"{view['name']}: sqlglot can't parse its query, so nobody has looked at whether it "
-            f"leaves out new rows by the clock: {str(exc).splitlines()[0]}"
-        )
-        return
-    if problem is not None:
-        raise CompilationError(
-            f"new_rows: {view['name']} {problem}; or, if each run's result is meant by itself, say "
-            f"{PARTIAL_RUNS}=true in the config of {model['name']}."
-        )

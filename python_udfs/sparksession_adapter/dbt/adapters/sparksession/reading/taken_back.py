@@ -52,9 +52,10 @@ from pyspark.errors import AnalysisException
 from sqlglot import exp
 
 logger = AdapterLogger("Spark")
-# which of a table's changes take a row back; by their kind, as it may have a column `sign` itself
-TAKEN = f"{ROW_KIND} in ('-U', '-D')"
-# column of changes -> the same by that column
+# which of a table's changes take a row back, and which give one; by their kind, as the table may
+# have a column `sign` itself
+TAKEN, GIVEN = f"{ROW_KIND} in ('-U', '-D')", f"{ROW_KIND} in ('+I', '+U')"
+# column of changes -> which of them take a row back, by that column
 TAKEN_BACK = {ROW_KIND: TAKEN, SIGN: f"{SIGN} < 0"}
 OF_JOIN = "join."  # begins properties of a join's commits
 
@@ -250,9 +251,9 @@ class TakenBack:
         plan, kind = self._warehouse.inputs.plan(model["unique_id"]), zipper.row_kind
         news = plan.news
         if news.removals and self._takes_any_back(plan):
-            session, removals = self._warehouse.session(), sorted(news.removals, key=len)[::-1]
+            session = self._warehouse.session()
             if kind is None and is_sql(model):  # what takes a row back counts as a row of its own
-                taken, given = (_of_sign(sql, removals, side) for side in "<>")
+                taken, given = (_of_kinds(sql, news.removals, kinds) for kinds in (TAKEN, GIVEN))
                 check_taken_keys(session, model, zipper, taken, given)
                 batch = replace(batch, rows=f"(\n{given}\n) as zipper__given")
             check_places(session, model, zipper, batch)
@@ -287,17 +288,19 @@ class TakenBack:
             return False
         if self._is_of_lookups(model, plan, sql, lambda: True):
             return True
-        removals = sorted(plan.news.removals, key=len, reverse=True)
+        removals = plan.news.removals
         unique_key: Given = model["config"]["unique_key"]
         keys = [unique_key] if isinstance(unique_key, str) else list(unique_key)
         by_row = is_sql(model) and follows_new_rows(sql, plan.news.texts)
-        if by_row and self._has_row(f"select 1 from (\n{_of_sign(sql, removals, '<')}\n) limit 1"):
+        if by_row and self._has_row(
+            f"select 1 from (\n{_of_kinds(sql, removals, TAKEN)}\n) limit 1"
+        ):
             return True
         now, earlier = sql, [_of_taken_back(sql, removals)]
         if not by_row:
             own, others = chosen_tables(sql, plan.news.texts, keys)
             if others:  # what was taken back chooses nothing any more
-                now = _of_sign(sql, removals, ">")
+                now = _of_kinds(sql, removals, GIVEN)
             else:
                 earlier = []
             if own:
@@ -402,17 +405,16 @@ def _columns_of_keys(sql: str, news: Collection[str], keys: Sequence[str]) -> st
     return ", ".join(f"{item.sql(DIALECT, identify=True)} as {quoted(key)}" for item, key in pairs)
 
 
-def _of_sign(sql: str, removals: Sequence[str], side: str) -> str:
-    """The query over the rows that were given (`>`), or taken back (`<`), alone."""
-    for text in removals:
-        kinds = TAKEN if side == "<" else f"{ROW_KIND} in ('+I', '+U')"
+def _of_kinds(sql: str, removals: Collection[str], kinds: str) -> str:
+    """The query over the rows that were taken back (TAKEN), or given (GIVEN), alone."""
+    for text in sorted(removals, key=len, reverse=True):
         sql = sql.replace(text, f"(select * from {text} where {kinds})")
     return sql
 
 
-def _of_taken_back(sql: str, removals: Sequence[str]) -> str:
+def _of_taken_back(sql: str, removals: Collection[str]) -> str:
     """The query over the rows that were taken back, as if they were given."""
-    for text in removals:
+    for text in sorted(removals, key=len, reverse=True):
         sql = sql.replace(
             text,
             f"(select changed.* except ({ROW_KIND}, {SIGN}), given.{ROW_KIND}, given.{SIGN} "

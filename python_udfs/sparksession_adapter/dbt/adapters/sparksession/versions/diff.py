@@ -20,10 +20,10 @@ UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
 
 
 # to_json's own forms of times end at milliseconds
-TIMES = "'yyyy-MM-dd HH:mm:ss.SSSSSS"
+TIMES = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 JSON_OPTIONS = (
-    f"map('ignoreNullFields', 'false', 'timestampFormat', {TIMES}XXX', "
-    f"'timestampNTZFormat', {TIMES}')"
+    f"map('ignoreNullFields', 'false', 'timestampFormat', '{TIMES}XXX', "
+    f"'timestampNTZFormat', '{TIMES}')"
 )
 
 

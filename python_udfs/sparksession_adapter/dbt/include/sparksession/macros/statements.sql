@@ -257,20 +257,33 @@
     {%- do return(changes.source_columns) -%}
 {% endmacro %}
 
-{# Refuses rows with a column of a type that Iceberg can't make the table's column of. #}
-{% macro _check_widened_types(source_relation, target_relation) %}
-    {%- set given, problems = {}, [] -%}
-    {%- for column in adapter.get_columns_in_relation(source_relation) -%}
+{#
+    How columns of rows, by names in any case, are of types that the table's columns can't be made
+    (by='widening'), or would hold as other values (by='values'), as texts.
+#}
+{% macro _retyped_columns(staged_columns, target_columns, by) %}
+    {%- set given, found = {}, [] -%}
+    {%- for column in staged_columns -%}
         {%- do given.update({column.name | lower: column}) -%}
     {%- endfor -%}
-    {%- for column in adapter.get_columns_in_relation(target_relation) -%}
-        {%- set new = given.get(column.name | lower) -%}
-        {%- if new and not column.widens_to(new) -%}
-            {%- do problems.append(
+    {%- for column in target_columns if column.name | lower in given -%}
+        {%- set new = given[column.name | lower] -%}
+        {%- if (column.alters(new) if by == 'values' else not column.widens_to(new)) -%}
+            {%- do found.append(
                 'column ' ~ column.name ~ ' was ' ~ column.data_type ~ ', is ' ~ new.data_type
             ) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- do return(found) -%}
+{% endmacro %}
+
+{# Refuses rows with a column of a type that Iceberg can't make the table's column of. #}
+{% macro _check_widened_types(source_relation, target_relation) %}
+    {%- set problems = _retyped_columns(
+        adapter.get_columns_in_relation(source_relation),
+        adapter.get_columns_in_relation(target_relation),
+        by='widening'
+    ) -%}
     {%- if problems -%}
         {%- do exceptions.raise_compiler_error(
             model.name ~ ': its table ' ~ target_relation ~ ' can only take wider types of numbers ('
@@ -324,18 +337,7 @@
     does so without a word.
 #}
 {% macro _check_kept_values(staged_columns, target_relation, target_columns) %}
-    {%- set given, problems = {}, [] -%}
-    {%- for column in staged_columns -%}
-        {%- do given.update({column.name | lower: column}) -%}
-    {%- endfor -%}
-    {%- for column in target_columns if column.name | lower in given -%}
-        {%- set new = given[column.name | lower] -%}
-        {%- if column.alters(new) -%}
-            {%- do problems.append(
-                'column ' ~ column.name ~ ' was ' ~ column.data_type ~ ', is ' ~ new.data_type
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
+    {%- set problems = _retyped_columns(staged_columns, target_columns, by='values') -%}
     {%- if problems -%}
         {%- do exceptions.raise_compiler_error(
             model.name ~ ': its table ' ~ target_relation ~ ' would round or cut the values of its '
