@@ -17,7 +17,7 @@
     {%- set cut = _checked_count(count) -%}
     {%- set grain = cut.dimensions + cut['values'] -%}
     {%- set totals = _sum_of_levels(cut, grain, _levels(cut, days, months, years, as_of)) -%}
-    {%- if not cut['values'] -%}
+    {%- if cut.sums | length == cut.measures | length -%}
         {{- totals -}}
     {%- else -%}
         {%- set counted = cut.sums[cut.count].change -%}
@@ -72,15 +72,16 @@
     {%- do return(levels) -%}
 {%- endmacro %}
 
-{# Measures by their own names; where values are part of the grain by those of the levels, as the
-   sum over all values is still to come. #}
+{# Measures by their own names; where some are of values (min, max, count_distinct) by those of the
+   levels, as the sum over all values is still to come. #}
 {% macro _sum_of_levels(cut, grain, levels) -%}
+    {%- set all_add_up = cut.sums | length == cut.measures | length %}
     select
         {%- for column in grain %}
         {{ column }},
         {%- endfor %}
         {%- for name, sum in cut.sums.items() %}
-        {{ sum.rolled }} as {{ sum.change if cut['values'] else name }}{{ ',' if not loop.last }}
+        {{ sum.rolled }} as {{ name if all_add_up else sum.change }}{{ ',' if not loop.last }}
         {%- endfor %}
     from (
         {%- for level in levels %}
@@ -107,7 +108,7 @@
         {%- endfor %}
     ) as levels
     group by {{ grain | join(', ') }}
-    {%- if not cut['values'] %}
+    {%- if all_add_up %}
     having sum({{ cut.sums[cut.count].change }}) <> 0
     {%- endif -%}
 {%- endmacro %}

@@ -155,6 +155,8 @@ KEPT_SUMS = "{{ config(materialized='folded', unique_key='day', full_refresh=fal
 WITH_RETENTION = {
     "models/sources.yml": "sources: [{name: src, tables: [{name: days}]}]",
     "models/kept.sql": KEPT.format("append", "full_refresh=false") + f"select day, id from {DAYS}",
+    "models/added.sql": KEPT.format("append_new_rows", "full_refresh=false")
+    + f"select day, id from {DAYS}",
     "models/summed.sql": KEPT_SUMS % "{'aggregates': {'id': 'sum'}}"
     + f"select day, id from {DAYS}",
     "models/latest.sql": KEPT_SUMS % "{'sequence': 'id'}" + f"select day, id from {DAYS}",
@@ -164,6 +166,7 @@ WITH_RETENTION = {
             return dbt.new_rows(dbt.source("src", "days")).select("day", "id")
     """,
 }
+RETAINING = ("kept", "added", "in_python", "summed", "latest")
 
 
 @pytest.fixture(scope="module")
@@ -181,14 +184,14 @@ def retained(make_project):
 
 
 def test_rows_that_leave_an_input_stay_in_a_model_that_keeps_its_rows(retained):
-    for model in ("kept", "in_python"):
+    for model in ("kept", "added", "in_python"):
         assert stored(retained, model) == [(1, 10), (2, 20), (2, 21), (3, 30)], model
     assert stored(retained, "summed") == [(1, 10), (2, 41), (3, 30)]
     assert stored(retained, "latest") == [(1, 10), (2, 21), (3, 30)]
 
 
 def test_a_model_that_keeps_its_rows_adds_none_again_of_an_input_that_was_rewritten(retained):
-    held = {model: stored(retained, model) for model in ("kept", "in_python", "summed", "latest")}
+    held = {model: stored(retained, model) for model in RETAINING}
     retained.query("update src.days set id = 31 where day = 3")
     refused = retained.run("run", expect_ok=False).results
     for model in held:
@@ -200,3 +203,36 @@ def test_a_model_that_keeps_its_rows_adds_none_again_of_an_input_that_was_rewrit
     )
     retained.run("run", "-s", "kept")
     assert stored(retained, "kept") == sorted([*held["kept"], (2, 20), (2, 21), (3, 31)])
+
+
+CHANGED = "select row_kind, day, id from {{ new_changes(source('src', 'days'), by=['day']) }}"
+
+
+@pytest.mark.parametrize("strategy", ["append", "append_new_rows"])
+def test_changes_that_expired_take_no_rows_of_a_model_that_keeps_them(make_project, strategy):
+    by_themselves = "full_refresh=false, partial_runs=true"
+    project = make_project(
+        {
+            "models/sources.yml": WITH_RETENTION["models/sources.yml"],
+            "models/kept.sql": KEPT.format(strategy, "full_refresh=false") + CHANGED,
+            "models/meant.sql": KEPT.format(strategy, by_themselves) + CHANGED,
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query("create table src.days (day int, id int) using iceberg")
+    project.query("insert into src.days values (1, 10), (2, 20)")
+    project.run("run")
+    project.query("delete from src.days where day = 1")
+    project.query("insert into src.days values (3, 30)")
+    project.query(
+        "call lake.system.expire_snapshots(table => 'src.days', retain_last => 1, "
+        "older_than => timestamp '2100-01-01 00:00:00')"
+    )
+    refused = project.run("run", expect_ok=False).results
+    assert "kept: rows of src.days have changed since" in refused["kept"].message
+    assert "meant: what changed in src.days since" in refused["meant"].message
+    for model in ("kept", "meant"):
+        assert stored(project, model) == [("+I", 1, 10), ("+I", 2, 20)], model
+    project.write({"models/meant.sql": KEPT.format(strategy, "full_refresh=true") + CHANGED})
+    project.run("run", "-s", "meant")
+    assert stored(project, "meant") == [("+I", 2, 20), ("+I", 3, 30)]

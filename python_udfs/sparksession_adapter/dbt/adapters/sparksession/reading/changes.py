@@ -257,23 +257,23 @@ class ChangeReads:
         Args:
             sql: the query of the rows that are written.
         """
-        if strategy == "append_new_rows" and plan.news.reads_whole:
+        # such a model keeps what may be nowhere else any more
+        keeps = model["config"].get("full_refresh") is False
+        if strategy == "append_new_rows" and plan.news.reads_whole and not keeps:
             return True
         # a typed table leaves out by itself what it holds, and takes a correction in its place
         is_typed = "source" in (model["config"].get("meta") or {})
         if plan.news.tolerates_replay or plan.rebuilds or is_typed:
             return False
         if plan.news.reads_whole and strategy not in REPLACING_STRATEGIES:
-            # a model that no full refresh may make again keeps what may be nowhere else any more
-            if model["config"].get("full_refresh") is not False:
+            if not keeps:
                 return True
             self.check_keeps(model, plan, strategy)
+        adds = strategy in ADDING and model["language"] == "sql"
         if not model["config"].get(PARTIAL_RUNS):
             if strategy == MERGING and self._taken_back.is_of_merge(model, plan, sql):
                 return True
-            adds = strategy in ADDING and model["language"] == "sql"
-            may_go = adds and model["config"].get("full_refresh") is not False
-            if may_go and self._taken_back.is_of_log(model, plan, sql):
+            if adds and not keeps and self._taken_back.is_of_log(model, plan, sql):
                 return True
         return plan.news.is_replayed and strategy != "replace_windows"
 
@@ -296,8 +296,13 @@ class ChangeReads:
         rewritten = [
             table for table in known if not gives_new_rows(plan.reads[table].commits, keeps=True)
         ]
-        config = model["config"]
-        is_meant = config.get(PARTIAL_RUNS) or config.get(ADDS_ALL)
+        is_meant = model["config"].get(PARTIAL_RUNS) or model["config"].get(ADDS_ALL)
+        if rewritten and is_meant and plan.news.is_replayed:
+            raise CompilationError(
+                f"{model['name']}: what changed in {', '.join(rewritten)} since its last commit "
+                "can't be known any more, and each row would come again beside those that it keeps "
+                "(full_refresh: false); to make it again, set full_refresh=true for a run."
+            )
         if rewritten and not is_meant and strategy not in (MERGING, OVERWRITING):
             raise CompilationError(
                 f"{model['name']}: rows of {', '.join(rewritten)} have changed since its last "
