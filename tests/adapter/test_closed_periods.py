@@ -447,11 +447,11 @@ def test_groups_that_differ_are_named_and_all_are_counted(project: DbtProject) -
 
 
 def test_the_totals_have_a_measure_whose_column_is_a_dimension(project: DbtProject) -> None:
-    measures = "{'sales': {'aggregate': 'count'}, 'city_min': {'aggregate': 'min', 'column': 'city'}}"
-    count = "{'dimensions': ['city'], 'measures': %s}" % measures
+    measures = {"sales": {"aggregate": "count"}, "city_min": {"aggregate": "min", "column": "city"}}
+    count = {"dimensions": ["city"], "measures": measures}
     add(project, sale("2026-01-10"), sale("2026-01-11"), sale("2026-01-11", "Bergen"))
     project.run("run", "-s", "sales_1d")
-    ran = project.run("compile", "--inline", "{{ to_date(%s, ref('sales_1d')) }}" % count)
+    ran = project.run("compile", "--inline", f"{{{{ to_date({count}, ref('sales_1d')) }}}}")
     rows = project.query(f"{ran.raw.results[0].node.compiled_code} order by city")
     assert [tuple(row.values()) for row in rows] == [("Bergen", 1, "Bergen"), ("Oslo", 2, "Oslo")]
 

@@ -478,8 +478,7 @@ class ChangeReads:
         return self.compared(before, after, by)
 
     def compared(self, before: str, after: str, key: Sequence[str] | None) -> str:
-        """Query of the changes between two states, whose columns may differ: what one lacks is
-        null in it."""
+        """Query of the changes between two states; a column that one lacks is null in it."""
         kinds, known = self.kinds_at(after), self.columns_at(before)
         columns = list(kinds)
         parts = ", ".join(
