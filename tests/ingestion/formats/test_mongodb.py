@@ -47,9 +47,12 @@ PARTLY = (
 
 
 def declared(
-    columns: dict[str, str] | None = None, full_document: str = "lookup", **more: Any
+    columns: dict[str, str] | None = None,
+    full_document: str = "lookup",
+    ids: str = "any",
+    **more: Any,
 ) -> TableSource:
-    options = {"options": {"full_document": full_document}}
+    options = {"options": {"full_document": full_document, "ids": ids}}
     return source(columns or COLUMNS, **(META | options | more))
 
 
@@ -625,6 +628,51 @@ def test_a_key_that_is_a_document_and_a_shard_key(spark):
         (5, "2026-03-02", "eu", None)
     ]
     assert [row.known_columns for row in rows] == [["n"], ["n"], []]
+
+
+LIKE_ANOTHER = " is a text that reads like an id of another type: where all ids are texts, set the "
+IDS = [  # _id, its text, and whether one of another type reads like it
+    (1, "1", False),
+    ("1", "1", True),
+    ("-2.50", "-2.50", True),
+    ("NaN", "NaN", True),
+    ({"$oid": "65a1b2c3d4e5f60718293a4b"}, "65a1b2c3d4e5f60718293a4b", False),
+    ("65a1b2c3d4e5f60718293a4b", "65a1b2c3d4e5f60718293a4b", True),
+    ("65A1b2c3d4e5f60718293a4b", "65A1b2c3d4e5f60718293a4b", False),
+    (
+        {"$uuid": "00112233-4455-6677-8899-aabbccddeeff"},
+        "00112233-4455-6677-8899-aabbccddeeff",
+        False,
+    ),
+    ("00112233-4455-6677-8899-aabbccddeeff", "00112233-4455-6677-8899-aabbccddeeff", True),
+    ({"$date": "2026-03-01T16:00:00Z"}, "2026-03-01 16:00:00.000000", False),
+    ("2026-03-01 16:00:00.000000", "2026-03-01 16:00:00.000000", True),
+    (True, "true", False),
+    ("true", "true", True),
+    ({"user": 5}, '{"user":5}', False),
+    ('{"user":5}', '{"user":5}', True),
+    ("ord-1", "ord-1", False),
+    ("", "", False),
+]
+
+
+def test_ids_that_read_alike_are_told_apart_or_refused(spark):
+    events = [stream(documentKey={"_id": value}, fullDocument={"_id": value}) for value, *_ in IDS]
+    for row, (value, text, is_like) in zip(rows_of(spark, events), IDS, strict=True):
+        reason = row.image_reason
+        assert (row.data.id, reason is not None) == (text, is_like), value
+        assert not is_like or reason.startswith(f"data.id = {text}{LIKE_ANOTHER}"), reason
+    for row, (value, text, _) in zip(
+        rows_of(spark, events, declared(ids="texts")), IDS, strict=True
+    ):
+        refused = None if isinstance(value, str) else "is no text, which the option ids requires"
+        assert row.image_reason == (refused and f"data.id = {text} {refused}")
+    as_json = declared(COLUMNS | {"id": "json"})
+    for row, (value, *_) in zip(rows_of(spark, events, as_json), IDS, strict=True):
+        assert (json.loads(row.data.id), row.image_reason) == (value, None)
+    binary = {"$binary": {"base64": "AQID", "subType": "00"}}
+    (row,) = rows_of(spark, [stream("delete", documentKey={"_id": binary})])
+    assert "AQID is binary, which may read like a text" in row.image_reason
 
 
 def test_a_delete_has_its_key_or_what_it_deleted(spark):

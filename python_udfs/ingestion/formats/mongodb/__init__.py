@@ -59,6 +59,10 @@ into nested documents, not into arrays. `_id` is the key: a column of that name,
 alias. A document is taken to hold a column by one of its names at a time. Fields whose own names
 hold dots can't be distinguished from nested fields in updates.
 
+Two documents may differ in the type of their ids alone, 1 and "1". Both would be "1" in a text
+column: an id that is a text and reads like one of another type is refused there, unless the option
+`ids` states that all of them are texts; then the others are. A json column takes them all.
+
 Values: ObjectIds, UUIDs and numbers are texts in a text column; true and false are 1 and 0 in a
 number's. A MongoDB date is an instant: declare it `timestamp` (`date` where it is midnight UTC;
 as `datetime`, local time, it is refused). What is nested is JSON text, all of a `json` column is;
@@ -73,9 +77,13 @@ from python_udfs.ingestion.formats.mongodb.row_images import images
 __all__ = ["EXACT_NAMES", "EXTRA", "OPTIONS", "WHOLE_IMAGES", "envelope", "images", "table_moves"]
 
 
-# what the document of an update is: looked up (may be later), or the post-image, where there is
-# one (else the update names its fields), or always
-OPTIONS = {"full_document": ("lookup", "whenAvailable", "required")}
+OPTIONS = {
+    # what the document of an update is: looked up (may be later), or the post-image, where there
+    # is one (else the update names its fields), or always
+    "full_document": ("lookup", "whenAvailable", "required"),
+    # which types of ids a text column of the key takes
+    "ids": ("any", "texts"),
+}
 WHOLE_IMAGES = False  # an update may tell only what it changed
 EXACT_NAMES = True  # collections may differ in upper and lower case alone
 # columns of the typed rows beside those of every format, see `images`

@@ -12,7 +12,12 @@ from python_udfs.ingestion.formats.mongodb.documents import (
     event_schema,
     key_document,
 )
-from python_udfs.ingestion.formats.mongodb.values import parsed_value, scalar_of
+from python_udfs.ingestion.formats.mongodb.values import (
+    is_text_type,
+    mistakable_id,
+    parsed_value,
+    scalar_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -188,8 +193,12 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
 
 def _of_key(source: TableSource, name: str) -> bool:
     """Whether a column is of the documentKey, which is there in every change."""
-    roots = [source_name.split(".")[0] for source_name in source.names(name)]
-    return name in source.primary_key or "_id" in roots
+    return name in source.primary_key or _of_id(source, name)
+
+
+def _of_id(source: TableSource, name: str) -> bool:
+    """Whether a column is the document's _id, or a part of it."""
+    return "_id" in [source_name.split(".")[0] for source_name in source.names(name)]
 
 
 def _prefixes(source: TableSource, column: str) -> list[str]:
@@ -274,12 +283,13 @@ def _struct(source: TableSource, part: str, label: str) -> tuple[Column, list[Co
         element = F.col(part)[place]
         value = parsed_value(element, kind)
         fields.append(value.alias(name))
-        text = F.concat(
-            F.lit(f"{label}.{name} = "), F.substring(element["text"], 1, 80), F.lit(" is no "),
-            F.lit(kind.declared),
-        )  # fmt: skip
+        found = F.concat(F.lit(f"{label}.{name} = "), F.substring(element["text"], 1, 80))
+        text = F.concat(found, F.lit(" is no "), F.lit(kind.declared))
         if kind.kind == "datetime":
             hint = F.lit(", but an instant: declare the column timestamp")
             text = F.when(element["kind"] == "instant", F.concat(text, hint)).otherwise(text)
         wrong.append(F.when(element.isNotNull() & value.isNull(), text))
+        if _of_id(source, name) and is_text_type(kind):
+            mistakable = mistakable_id(element, source.options["ids"])
+            wrong.append(F.concat(found, F.lit(" "), mistakable))
     return F.struct(*fields), wrong

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.tables.types import SourceType
 
 _ISO = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)\z"
+# how ids that are no texts read in a text column: an ObjectId, a UUID, a number, an instant, a
+# boolean, JSON
+_LIKE_ANOTHER_ID = (
+    r"^([0-9a-f]{24}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|-?\d++(\.\d++)?([eE][-+]?\d++)?|NaN"
+    r"|-?Infinity|\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}|true|false|[{\[].*+)\z"
+)
 _NUMBERS = ("$numberInt", "$numberLong", "$numberDouble", "$numberDecimal")
 
 
@@ -100,13 +106,18 @@ def scalar_of(value_and_json: Column) -> Column:
     )
 
 
+def is_text_type(kind: SourceType) -> bool:
+    """Whether a column holds the text of any value; one of type json holds its JSON."""
+    return kind.kind == "text" and kind.declared.strip().lower() != "json"
+
+
 def parsed_value(scalar: Column, kind: SourceType) -> Column:
     """A (kind, text, json) in the column's `parsed` type; null where it is none of it."""
     from pyspark.sql import functions as F
 
     text, found = scalar["text"], scalar["kind"]
     if kind.kind == "text":
-        return scalar["json"] if kind.declared.strip().lower() == "json" else text
+        return text if is_text_type(kind) else scalar["json"]
     if kind.kind == "binary":
         from_uuid = F.base64(F.unhex(F.replace(text, F.lit("-"), F.lit(""))))
         return F.when(found == "binary", text).when(found == "uuid", from_uuid)
@@ -128,3 +139,27 @@ def parsed_value(scalar: Column, kind: SourceType) -> Column:
     # shells and drivers write whole numbers as doubles
     wide = exact_decimal(F.coalesce(number, bit), "decimal(38,18)")
     return F.when((wide % 1 == 0) | (kind.parsed != "bigint"), wide.try_cast(kind.parsed))
+
+
+def mistakable_id(scalar: Column, ids: str) -> Column:
+    """Why a (kind, text, json) can't be told from an id of another type in a text column of the
+    key; null where it can.
+
+    Args:
+        ids: as of the option.
+    """
+    from pyspark.sql import functions as F
+
+    text, is_text = scalar["text"], F.startswith(scalar["json"], F.lit('"'))
+    if ids == "texts":
+        return F.when(~is_text, F.lit("is no text, which the option ids requires"))
+    return F.when(
+        is_text & text.rlike(_LIKE_ANOTHER_ID),
+        F.lit(
+            "is a text that reads like an id of another type: where all ids are texts, set the "
+            "option ids to texts, else declare the column json"
+        ),
+    ).when(
+        scalar["kind"] == "binary",
+        F.lit("is binary, which may read like a text: declare the column binary"),
+    )
