@@ -656,7 +656,7 @@ IDS = [  # _id, its text, and whether one of another type reads like it
 ]
 
 
-def test_ids_that_read_alike_are_told_apart_or_refused(spark):
+def test_ids_that_read_alike_are_refused_or_declared(spark):
     events = [stream(documentKey={"_id": value}, fullDocument={"_id": value}) for value, *_ in IDS]
     for row, (value, text, is_like) in zip(rows_of(spark, events), IDS, strict=True):
         reason = row.image_reason

@@ -142,8 +142,7 @@ def parsed_value(scalar: Column, kind: SourceType) -> Column:
 
 
 def mistakable_id(scalar: Column, ids: str) -> Column:
-    """Why a (kind, text, json) can't be told from an id of another type in a text column of the
-    key; null where it can.
+    """Why a (kind, text, json) may be another document's in a text column of ids; null: it can't.
 
     Args:
         ids: as of the option.
