@@ -393,3 +393,18 @@ def test_tables_of_two_schemas_are_not_published_under_the_same_name(
     assert project.query("show tables in dw like 'meta_version'") == []
     project.write({"models/second.sql": named.format("y").replace("Same", "other")})
     assert "Published as version 1" in project.run("build").log
+
+
+def test_what_tables_of_other_schemas_have_read_stays(make: Callable[..., DbtProject]) -> None:
+    """The rows that they hold would else be read again, all of them."""
+    elsewhere = B.replace("materialized='incremental'", "materialized='incremental', schema='x'")
+    project = make(b=elsewhere)
+    for end in range(3, 7):
+        project.run("build")
+        land(project, end, end + 1)
+    project.run("run-operation", "expire_versions", "--args", "{keep: 1, days: 0}")
+    assert len(project.column("select snapshot_id from dw_x.b.snapshots")) == 2
+    done = project.run("build")
+    assert done.results["b"].message == "+1 rows"
+    assert "dw_x.b: 5 files became 1" in project.run("run-operation", "compact").log
+    assert ids(project, "published.b") == list(range(7))

@@ -12,6 +12,7 @@ from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.sql import literal, mark_of
 from dbt.adapters.sparksession.versions.arguments import a_name
 from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.nodes import all_tables
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.published import Versions
@@ -59,7 +60,7 @@ class Compaction:
         with self._writer.writing():
             moved: dict[str, tuple[int, int]] = {}
             readings: dict[str, str] = {}
-            for table in self._warehouse.tables():
+            for table in all_tables(self._warehouse):
                 names = {table, table.rpartition(".")[2], table.removesuffix(RUNS_SUFFIX)}
                 names |= {name.rpartition(".")[2] for name in names}
                 before = self._warehouse.history(table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.versions.arguments import whole_number
+from dbt.adapters.sparksession.versions.nodes import all_tables
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.orphans import Orphans
 from dbt.adapters.sparksession.versions.place import Place
@@ -49,7 +50,7 @@ class Maintenance:
     def remove_orphans(self) -> list[str]:
         """Delete files in the tables' folders that no snapshot knows: what dead runs left."""
         with self._writer.writing():
-            tables = self._warehouse.tables()
+            tables = all_tables(self._warehouse)
             self._place.check_own_folders(tables)
             files = sum(self._orphans.remove_from(table) for table in tables)
             files += self._orphans.remove_old_view_files()

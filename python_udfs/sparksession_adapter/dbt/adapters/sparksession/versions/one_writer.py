@@ -21,7 +21,7 @@ from dbt.adapters.sparksession.versions.lease import (
     Lease,
     LeaseRefusedError,
 )
-from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS
+from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, all_tables
 from dbt.adapters.sparksession.versions.orphans import Orphans
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.store import VersionStore
@@ -148,7 +148,7 @@ class OneWriter:
         if note:
             logger.info(note)
         try:
-            for table in [] if is_recovery else self._warehouse.tables():
+            for table in [] if is_recovery else all_tables(self._warehouse):
                 self._place.prepare_write(table)
             yield
         except BaseException as exc:

@@ -13,6 +13,7 @@ from dbt.adapters.sparksession.session import is_remote, message_of
 from dbt.adapters.sparksession.sql import literal
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import Holder, LeaseRefusedError
+from dbt.adapters.sparksession.versions.nodes import all_tables
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.strays import may_have_strays
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -48,7 +49,7 @@ class Orphans:
         """Delete old files of views: each time a view is rewritten it gets a file of its own,
         and Iceberg keeps them all. How many it were; none on a remote session."""
         session, credentials = self._warehouse.session(), self._warehouse.credentials
-        tables = self._warehouse.tables()
+        tables = all_tables(self._warehouse)
         if not tables or is_remote(session):
             return 0
         io, jvm, files = self._warehouse.loaded(tables[0]).io(), session._jvm, 0
@@ -74,7 +75,7 @@ class Orphans:
 
     def tidy_after(self, dead: Holder) -> None:
         """Delete the files that a dead run wrote and never committed, see tidy_tables."""
-        tables = self._warehouse.tables()
+        tables = all_tables(self._warehouse)
         since = dead.started_at
         self.tidy_tables([table for table in tables if self._may_have_strays(table, since)])
 
@@ -101,7 +102,7 @@ class Orphans:
     def _tidied(self, wanted: set[str]) -> None:
         left = 0
         if wanted:
-            known = self._warehouse.tables()
+            known = all_tables(self._warehouse)
             self._place.check_own_folders(known)
             left = sum(self.remove_from(location) for location in known if location in wanted)
         if left:

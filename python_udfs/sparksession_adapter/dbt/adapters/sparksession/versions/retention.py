@@ -12,6 +12,7 @@ from dbt.adapters.sparksession.read_plans import ASKED_PROPERTY, INPUT_PROPERTY,
 from dbt.adapters.sparksession.sql import literal
 from dbt.adapters.sparksession.versions.arguments import a_name, days_back, whole_number
 from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.nodes import all_tables
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.rollback import Rollback
@@ -134,7 +135,7 @@ class Retention:
                 named |= {*version.snapshots.values(), *(snapshot for _, snapshot in reads)}
             going_back = self._rollback.read_after_going_back(kept, context)
             histories = {
-                table: self._warehouse.history(table) for table in self._warehouse.tables()
+                table: self._warehouse.history(table) for table in all_tables(self._warehouse)
             }
             read = set().union(*map(read_snapshots, histories.values()), *going_back.values())
             gone = 0
