@@ -19,12 +19,15 @@ WRITES = (
     "with n as (select 9 as id, 9 as v) insert into src.x select * from n",
     "create or replace table src.x using iceberg as select 9 as id, 9 as v",
     "truncate table src.x",
+    "call lake.system.rollback_to_snapshot('src.x', 1)",
+    "CALL lake.system.`set_current_snapshot`(snapshot_id => 1, table => 'lake.src.`x`')",
 )
 TAKES = (
     "delete from {{ this }} where id = 1",
     "update {{ this }} set v = 0",
     "insert into {{ this }} replace where id = 1 select 1, 0",
     "truncate table {{ this }}",
+    "call lake.system.rollback_to_timestamp('{{ this }}', timestamp '2026-01-01')",
 )
 
 

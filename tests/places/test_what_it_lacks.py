@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow
 import pytest
 from dbt.adapters.sparksession.executors import (
     PlaceError,
@@ -117,14 +118,23 @@ def test_workers_without_the_driver_s_python_are_named(
 
 
 @pytest.mark.soak
-def test_workers_without_pyarrow_are_named(
-    make_project: Callable[..., DbtProject], cluster: Cluster, tmp_path: Path
+@pytest.mark.parametrize("module", ["pyarrow", "numpy"])
+def test_workers_without_a_module_are_named(
+    make_project: Callable[..., DbtProject], cluster: Cluster, tmp_path: Path, module: str
 ) -> None:
-    python = tmp_path / "python"  # the interpreter without what is installed beside it
-    python.write_text(f'#!/bin/sh\nexec "{os.path.realpath(sys.executable)}" -S "$@"\n')
+    beside = tmp_path / "beside"  # what is installed beside the interpreter, without the module
+    beside.mkdir()
+    for installed in Path(pyarrow.__file__).parents[1].iterdir():
+        if not installed.name.startswith(module):
+            (beside / installed.name).symlink_to(installed)
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nexport PYTHONPATH="{beside}:$PYTHONPATH"\n'
+        f'exec "{os.path.realpath(sys.executable)}" -S "$@"\n'
+    )
     python.chmod(0o755)
     refusal = refused(make_project(MODELS), **cluster.env, PYSPARK_PYTHON=str(python))
-    assert "The executors' Python lacks the module pyarrow: set PYSPARK_PYTHON" in refusal
+    assert f"The executors' Python lacks the module {module}: set PYSPARK_PYTHON" in refusal
 
 
 @pytest.mark.soak

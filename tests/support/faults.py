@@ -612,21 +612,21 @@ WORKER_FAULTS = (
         "python_udfs/ingestion/typed/proven.py",
         "found = found | ~by_spark.eqNullSafe(by_workers)",
         "pass",
-        "tests/ingestion/typed/test_worker_decoding.py -m soak -k otherwise",
+        "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
     ),
     Fault(
         "a message that is decoded twice may have more rows",
         IN_WORKERS + "workers.py",
         "again = F.when(is_complete, F.col(AGAIN)).otherwise(F.slice(F.col(AGAIN), 1, 0))",
         "again = F.col(AGAIN)",
-        "tests/ingestion/typed/test_worker_decoding.py -m soak -k otherwise",
+        "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
     ),
     Fault(
         "a row that the workers lost is none that differs",
         "python_udfs/ingestion/typed/proven.py",
         "lost = F.when(F.col(TWICE) & nothing, _difference())",
         "lost = F.lit(None)",
-        "tests/ingestion/typed/test_worker_decoding.py -m soak -k otherwise",
+        "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
     ),
 )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FROM_VAR, TWICE_VAR = "worker_decoding_from", "worker_decoding_checked_in"
 NEVER = "never"
-FROM_DEFAULT, FROM_EXAMPLE, TWICE_DEFAULT = NEVER, 50_000, 1000
+FROM_DEFAULT, TWICE_DEFAULT = 200_000, 1000
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def in_workers(dbt: HasVars) -> InWorkers:
     if least != NEVER and not least.isdecimal():
         raise ValueError(
             f"the var {FROM_VAR} is {least!r}, must be a number of messages or {NEVER!r}. "
-            f"Example: {FROM_VAR}: {FROM_EXAMPLE}"
+            f"Example: {FROM_VAR}: {FROM_DEFAULT}"
         )
     if not checked.isdecimal() or not int(checked):
         raise ValueError(

@@ -1,7 +1,6 @@
 """Rows of typed models come out the same whether Python workers decode them or Spark does.
 
-They decode none unless a project asks for it: in make test only the tests of both ways compare
-them (`tests/ingestion/fast`).
+The tests of both ways (`tests/ingestion/fast`) compare what is decoded, these what becomes of it.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.fast import canal, workers
+from python_udfs.ingestion.fast.columns import PROVEN
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.tables.source import TableSource
@@ -63,8 +63,15 @@ def is_decoded_by_workers(frame: DataFrame) -> bool:
     return "ArrowEvalPython" in frame._jdf.queryExecution().optimizedPlan().toString()
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("log_format", ["maxwell", *CONVERT])
+@pytest.mark.parametrize(
+    "log_format",
+    [
+        "maxwell",
+        pytest.param("canal", marks=pytest.mark.in_turn),
+        pytest.param("debezium", marks=pytest.mark.soak),
+        pytest.param("events", marks=pytest.mark.in_turn),
+    ],
+)
 def test_rows_are_the_same_by_workers_by_spark_and_by_both(
     spark: SparkSession, log_format: str
 ) -> None:
@@ -109,7 +116,7 @@ def without_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canal, "decode", wrong)
 
 
-@pytest.mark.soak
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("log_format", "read_wrongly"),
     [
@@ -137,7 +144,7 @@ def test_a_message_that_is_read_otherwise_fails_the_run_and_is_named(
     assert re.search(r"the message at live:t:3:10[0-2] .* was read otherwise", error)
 
 
-@pytest.mark.soak
+@pytest.mark.in_turn
 def test_a_change_that_came_twice_is_judged_the_same(spark: SparkSession) -> None:
     table = source({"id": "int", "state": "varchar(9)"})
     lines = numbered(message(data=f'{{"id":{number},"state":"new"}}') for number in range(20))
@@ -148,7 +155,26 @@ def test_a_change_that_came_twice_is_judged_the_same(spark: SparkSession) -> Non
     assert rows_by(ALWAYS, messages, table) == expected
 
 
-@pytest.mark.soak
+@pytest.mark.in_turn
+def test_workers_with_other_libraries_leave_all_to_spark(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = source({"id": "int"})
+    messages, day = changes(spark, [message()], table), BusinessDay(table, ZONE, 24)
+    layout = workers.layout_of(spark, table, day.zone, day.max_ahead_hours)
+
+    def proven() -> list[bool]:
+        read = workers.with_proven_rows(messages, table, layout, 1000)
+        return [
+            row.found for row in read.select((F.col(PROVEN).isNotNull()).alias("found")).collect()
+        ]
+
+    assert proven() == [True]
+    monkeypatch.setattr(pa, "__version__", "999.0.1")  # of this process alone
+    assert proven() == [False]
+
+
+@pytest.mark.in_turn
 def test_small_batches_and_tables_with_unproven_types_are_decoded_by_spark(
     spark: SparkSession,
 ) -> None:
@@ -167,7 +193,7 @@ def test_settings_come_from_the_vars_or_the_environment(monkeypatch: pytest.Monk
     monkeypatch.delenv(FROM_ENV, raising=False)
     settings: dict[str, object] = {}
     dbt = SimpleNamespace(project_var=lambda name, default: settings.get(name, default))
-    assert in_workers(dbt) == IN_SPARK == InWorkers(None, 1000)
+    assert in_workers(dbt) == InWorkers(200_000, 1000)
     settings |= {"worker_decoding_from": 100, "worker_decoding_checked_in": 5}
     assert in_workers(dbt) == InWorkers(100, 5)
     settings["worker_decoding_from"] = "never"

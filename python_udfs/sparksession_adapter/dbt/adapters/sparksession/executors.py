@@ -1,8 +1,9 @@
 """What a run needs of a Spark outside of its process, asked before anything is built.
 
-A cluster without a free worker waits for ever, a worker without Python, pyarrow or the warehouse's
-folder ends in a Java stack in the middle of a run, or writes files that nobody else sees. So a run
-on a cluster or on a Spark Connect server first has one small job look at all of it from there.
+A cluster without a free worker waits for ever, a worker without Python, its modules or the
+warehouse's folder ends in a Java stack in the middle of a run, or writes files that nobody else
+sees. So a run on a cluster or on a Spark Connect server first has one small job look at all of it
+from there.
 """
 
 from __future__ import annotations
@@ -231,12 +232,13 @@ def _look(files: dict[str, str | None]) -> Callable[[int], str]:
                 seen = False
             if not seen:
                 missing.append(os.path.dirname(path))
-        try:
-            importlib.import_module("pyarrow")
-            arrow = True
-        except ImportError:
-            arrow = False
-        return json.dumps({"host": socket.gethostname(), "missing": missing, "pyarrow": arrow})
+        lacked = []
+        for module in ("pyarrow", "numpy"):
+            try:
+                importlib.import_module(module)
+            except ImportError:
+                lacked.append(module)
+        return json.dumps({"host": socket.gethostname(), "missing": missing, "lacked": lacked})
 
     return look
 
@@ -249,8 +251,8 @@ def python_problem(text: str) -> str | None:
     """
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     wanted = (
-        f"set PYSPARK_PYTHON to the path that a Python {own} with pyarrow has there (for a Spark "
-        "Connect server where that is started)."
+        f"set PYSPARK_PYTHON to the path that a Python {own} with pyarrow and numpy has there (for "
+        "a Spark Connect server where that is started)."
     )
     program, other = NO_PROGRAM.search(text), OTHER_PYTHON.search(text)
     module = NO_MODULE.search(text)
@@ -328,11 +330,12 @@ def look_from_executors(
 def _judge(answers: Sequence[Mapping[str, Any]]) -> None:
     """
     Raises:
-        PlaceError: an executor lacks pyarrow, or doesn't see a folder.
+        PlaceError: an executor lacks a module, or doesn't see a folder.
     """
     for answer in answers:
-        if not answer["pyarrow"]:
-            raise PlaceError(f"{python_problem(NO_PYARROW)} Host: {answer['host']}.")
+        for module in answer["lacked"]:
+            problem = python_problem(f"No module named '{module}'")
+            raise PlaceError(f"{problem} Host: {answer['host']}.")
         if answer["missing"]:
             raise PlaceError(
                 f"The executor on {answer['host']} doesn't see {', '.join(answer['missing'])} "
@@ -340,9 +343,6 @@ def _judge(answers: Sequence[Mapping[str, Any]]) -> None:
                 "shared file system, readable for their user), or WAREHOUSE and LANDING where all "
                 "of them reach it."
             )
-
-
-NO_PYARROW = "No module named 'pyarrow'"
 
 
 def _executors(context: Any) -> int | None:

@@ -26,13 +26,26 @@ EMPTIED = re.compile(
     re.MULTILINE,
 )
 ONLY_READS = re.compile(r"\s*(?:select|show|describe|desc|explain)\b", re.IGNORECASE)
+# Iceberg's procedures that change which rows a table has; the first adds rows alone
+PROCEDURES = (
+    "add_files",
+    *("cherrypick_snapshot", "fast_forward", "migrate", "publish_changes", "register_table"),
+    *("rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot", "snapshot"),
+)
+TABLE_ARGUMENT = re.compile(r"\btable\s*+=>\s*+'([^']++)'", re.IGNORECASE)
+TEXT = re.compile(r"'([^']++)'")
+CALL = re.compile(r"\s*+call\b", re.IGNORECASE)
 INSERT = "INSERT"  # the only right of a statement that adds rows, and changes none
 
 
 def tables_written(session: Foreign, sql: str) -> dict[tuple[str, ...], bool]:
     """Tables that a statement writes to, names part by part -> whether it only adds rows. Nothing
     on a remote session, which has no parser here, and of what can't be parsed."""
-    if is_remote(session) or ONLY_READS.match(sql):  # what a model asks most often
+    if ONLY_READS.match(sql):  # what a model asks most often
+        return {}
+    if CALL.match(sql):
+        return _table_called(sql)
+    if is_remote(session):
         return {}
     try:
         plan = session._jsparkSession.sessionState().sqlParser().parsePlan(sql).treeString()
@@ -43,6 +56,17 @@ def tables_written(session: Foreign, sql: str) -> dict[tuple[str, ...], bool]:
         for match in WRITTEN.finditer(plan)
     }
     return found | {tuple(match["name"].split(", ")): False for match in EMPTIED.finditer(plan)}
+
+
+def _table_called(sql: str) -> dict[tuple[str, ...], bool]:
+    """The same of a `call` of a procedure."""
+    head, _, arguments = sql.partition("(")
+    procedure = head.split(".")[-1].split()[-1].strip("`").lower()
+    table = TABLE_ARGUMENT.search(arguments) or TEXT.search(arguments)
+    if procedure not in PROCEDURES or table is None:
+        return {}
+    name = table[1].replace("`", "").split(".")
+    return {tuple(name): procedure == PROCEDURES[0]}
 
 
 class HookWrites:
