@@ -191,9 +191,11 @@ def test_a_test_that_reads_a_table_named_by_hand_is_always_run(
     tested = "      - name: by_hand\n        columns: [{name: id, data_tests: [not_null]}]\n"
     project.write({"models/_models.yml": TESTS.rstrip() + "\n" + tested})
     of_a = "select id from {{ ref('a') }} where id in (select id from dw.outside)"
-    project.write({"tests/of_a.sql": of_a})
+    by_value = of_a.replace("dw.outside", "identifier('dw.' || 'outside')")
+    project.write({"tests/of_a.sql": of_a, "tests/by_value.sql": by_value})
     project.query("create table dw.outside (id int) using iceberg")
     assert set(project.run("build").statuses().values()) == {"success", "pass"}
     project.query("insert into dw.outside values (1), (null)")
     again = project.run("build", expect_ok=False).statuses()
-    assert (again["of_a"], again["not_null_by_hand_id"]) == ("fail", "fail")
+    for name in ("of_a", "by_value", "not_null_by_hand_id"):
+        assert again[name] == "fail", name

@@ -161,7 +161,9 @@ NEAREST: tuple[tuple[str, str], ...] = (
         "adapter/test_versions.py adapter/test_repeated_tests.py adapter/test_maintenance.py "
         "adapter/test_version_queries.py",
     ),
-    (ADAPTER + "/named_reads.py", "adapter/test_default_reads.py"),
+    (ADAPTER + "/named_reads.py", "adapter/test_default_reads.py adapter/test_hidden_reads.py"),
+    (ADAPTER + "/relations_named.py", "adapter/test_hidden_reads.py"),
+    (ADAPTER + "/session_values.py", "adapter/test_hidden_reads.py"),
     (ADAPTER + "/sql_texts.py", "adapter/test_units.py adapter/test_default_reads.py"),
     (ADAPTER + "/interrupts.py", "reliability/test_interrupts.py"),
     (ADAPTER + "/secrets.py", "targets/test_secrets.py"),

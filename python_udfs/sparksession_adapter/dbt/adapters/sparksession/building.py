@@ -22,6 +22,7 @@ from dbt.adapters.sparksession.reading.microbatch import Microbatches, is_microb
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.table_reads import WITHOUT_TABLE, TableReads
 from dbt.adapters.sparksession.session import message_of, own_session, unpersist
+from dbt.adapters.sparksession.session_values import forget_values
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS
 from dbt.adapters.sparksession.versions.place import Place
@@ -152,7 +153,9 @@ class NodeBuilds:
             unpersist(rows)
         building.kept.clear()
         building.context = None
-        own_session(self._warehouse.credentials).reset()
+        own = own_session(self._warehouse.credentials)
+        own.reset()
+        forget_values(own.session)
 
     def tests_few_rows(self, test: Any) -> bool:
         """Whether the tables that a data test reads, through views too, have few rows together."""

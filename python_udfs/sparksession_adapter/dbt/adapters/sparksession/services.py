@@ -71,7 +71,9 @@ class Services:
         self.standing_views = StandingViews(warehouse)
         self.taken_back = taken_back = TakenBack(warehouse)
         self.changes = changes = ChangeReads(warehouse, keyed, ranges, reads, taken_back)
-        self.partitions = PartitionReads(warehouse, definitions, changes, reads, commits)
+        self.partitions = PartitionReads(
+            warehouse, definitions, changes, reads, commits, named_reads=named_reads
+        )
 
         self.joins = JoinModels(warehouse, keyed)
         self.windows = WindowModels(warehouse, changes, ranges)

@@ -35,6 +35,7 @@ from dbt.adapters.sparksession.reading.given_queries import (
     with_given_rows,
 )
 from dbt.adapters.sparksession.reading.macro_calls import is_from_outside
+from dbt.adapters.sparksession.reading.named_reads import CTE_PREFIX
 from dbt.adapters.sparksession.reading.news import (
     ADDING,
     REPLACING,
@@ -58,7 +59,6 @@ from dbt_common.exceptions import CompilationError
 
 logger = AdapterLogger("Spark")
 
-CTE_PREFIX = "__dbt__cte__"
 # macros that look into the model's own table for the rows that it doesn't have: what a query makes
 # of these rows is looked at as with new rows
 FIND_NEW_ROWS = ("unseen_rows", "_looked_up")

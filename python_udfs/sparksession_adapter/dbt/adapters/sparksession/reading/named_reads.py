@@ -11,39 +11,30 @@ from dbt.adapters.sparksession.edges import Context, Foreign, Node
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
 from dbt.adapters.sparksession.python_code import parsed_code
 from dbt.adapters.sparksession.reading.news import STORED, is_live
+from dbt.adapters.sparksession.reading.relations_named import (
+    Named,
+    moving_reads,
+    relations_named,
+)
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import is_remote
+from dbt.adapters.sparksession.session_values import MAKES_VALUES
+from dbt.adapters.sparksession.sql_texts import without_comments
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
-# a relation on a line of a parsed plan; one that is read as of a snapshot stands behind other words
-RELATION = re.compile(
-    r"^[ :+|-]*'UnresolvedRelation \[(?P<name>.*?)\], \[(?P<options>.*?)\], (?:true|false)$",
-    re.MULTILINE,
-)
 CTE = re.compile(r"(?<!\w)(\w++)`?(?:\s*+\([^()]*+\))?\s*+\bas\s*+\(", re.IGNORECASE)
+CTE_PREFIX = "__dbt__cte__"  # of an ephemeral model's name in SQL
 UNKNOWN = "what the session reads by itself"
 PATH = re.compile(r"[/:*?\\]")  # in the second part of parquet.`/data/day.parquet`
-
-
-Named = set[tuple[str, ...]]  # names, part by part
-
-
-def relations_named(session: Foreign, sql: str) -> Named:
-    """Names, part by part, of what a statement reads as it is now, CTEs and temporary views among
-    them. Nothing on a remote session, which has no parser here, and of what can't be parsed."""
-    if is_remote(session):
-        return set()
-    parser = session._jsparkSession.sessionState().sqlParser()
-    try:
-        plan = parser.parsePlan(sql).treeString()
-    except Exception:  # Spark reports the error where the SQL is run
-        return set()
-    return {
-        tuple(found["name"].split(", "))
-        for found in RELATION.finditer(plan)
-        if "snapshot-id=" not in found["options"]
-    }
+# behind a table's name: its rows under another name. What else stands there is metadata
+OF_ROWS = ("branch_main", "changes")
+# what stands for a ref or source in compiled SQL, with what can't stand behind it
+PAST_THE_READ = re.compile(
+    r"(?<!\w)(?P<name>\w++\.\w++) version as of \d++\s*+"
+    r"(?P<behind>\.\w++|(?:version|timestamp)\s++as\s++of|for\s++system_\w++)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -143,9 +134,8 @@ class NamedReads:
         plan = self._warehouse.inputs.plan(node.unique_id)
         own = {stored_table(node.schema, node.alias, kind), f"{node.schema}.{node.alias}"}
         sql = statement_of(node.compiled_code)
-        named = relations_named(self._warehouse.session(), sql)
-        for name in self._temporary_names(node.unique_id, sql, named):
-            self._warehouse.inputs.note_unpinned(node.unique_id, name)
+        _check_behind_reads(node, sql)
+        named = self._note_others(node.unique_id, own, sql)
         for name in self._warehouse_names(own, named):
             if name in plan.unpinned:
                 self._check_outer_view(node.name, name, plan.ranges)
@@ -153,6 +143,20 @@ class NamedReads:
                 raise self._by_hand(node.name, node.original_file_path, name)
             else:
                 self._warehouse.inputs.note_unpinned(node.unique_id, name)
+
+    def note_named_reads(self, model: Node, sql: str) -> None:
+        """Note what a part of a model's query reads that isn't of the warehouse, or that hooks make
+        before it is run, before the model decides by that what it reads."""
+        own = {stored_table_of(model), f"{model['schema']}.{model['alias']}"}
+        for name in self._warehouse_names(
+            own, self._note_others(model["unique_id"], own, statement_of(sql))
+        ):
+            if not self._is_there(name):
+                self._warehouse.inputs.note_unpinned(model["unique_id"], name)
+        made_by = [hook.get("sql") for hook in model["config"].get("pre-hook") or ()]
+        made_by.append(model["config"].get("sql_header"))
+        if any(text and MAKES_VALUES.search(text) for text in made_by):
+            self._warehouse.inputs.note_unpinned(model["unique_id"], "what its hooks make")
 
     def check_asked(self, model: Node, sql: str, context: Context) -> None:
         """Look at what a model that is stored asks by run_query(..) while it is compiled.
@@ -167,7 +171,9 @@ class NamedReads:
             return
         own = {stored_table_of(model), f"{model['schema']}.{model['alias']}"}
         unpinned = self._warehouse.inputs.plan(model["unique_id"]).unpinned
-        named = relations_named(self._warehouse.session(), statement_of(sql))
+        statement = statement_of(sql)
+        named = relations_named(self._warehouse.session(), statement)
+        self._note_moving(model["unique_id"], own, named, statement)
         for name in self._warehouse_names(own, named):
             if name in unpinned:
                 continue
@@ -191,13 +197,12 @@ class NamedReads:
         this = f"{model['schema']}.{model['alias']}"
         own, reads = {this, stored_table_of(model)}, session_reads(model["raw_code"], this)
         statements = [*reads.statements, *(f"select * from {table}" for table in reads.tables)]
-        for name in {
-            warehouse_name
-            for sql in statements
-            for warehouse_name in self._warehouse_names(
-                own, relations_named(self._warehouse.session(), sql)
-            )
-        }:
+        names: set[str] = set()
+        for sql in statements:
+            named = relations_named(self._warehouse.session(), sql)
+            self._note_moving(model["unique_id"], own, named, sql)
+            names |= {*self._warehouse_names(own, named)}
+        for name in names:
             if self._is_there(name):
                 raise CompilationError(
                     f"{model['name']} ({model['original_file_path']}) reads {name} by its session, "
@@ -214,14 +219,43 @@ class NamedReads:
         known = {name.lower() for name in CTE.findall(sql)}
         known |= {name.lower() for name in self._warehouse.inputs.building(unique_id).kept}
         for parts in sorted(named):
-            if len(parts) == 1 and parts[0].lower() not in known:
+            name = parts[0].lower()
+            if len(parts) == 1 and name not in known and not name.startswith(CTE_PREFIX):
                 yield parts[0]
+
+    def _note_others(self, unique_id: str, own: Collection[str], sql: str) -> Named:
+        """Note what a statement reads beside tables and views as they are; the names of all that it
+        reads."""
+        named = relations_named(self._warehouse.session(), sql)
+        for name in self._temporary_names(unique_id, sql, named):
+            self._warehouse.inputs.note_unpinned(unique_id, name)
+        self._note_moving(unique_id, own, named, sql)
+        return named
+
+    def _note_moving(self, unique_id: str, own: Collection[str], named: Named, sql: str) -> None:
+        """Note what a statement reads past the rows that tables have now, of which nobody knows
+        whether it changed: a table's metadata, a branch, the rows of a time, a table of another
+        catalog, a relation whose name is a value."""
+        moving = moving_reads(self._warehouse.session(), sql)
+        for parts in named:
+            in_catalog = self._in_catalog(parts)
+            if len(in_catalog) > 2 and in_catalog[-1].lower() not in OF_ROWS:
+                moving[".".join(parts)] = parts
+        for text, parts in moving.items():
+            if ".".join(self._in_catalog(parts)[:2]) not in own:
+                self._warehouse.inputs.note_unpinned(unique_id, text)
+
+    def _in_catalog(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """A name, part by part, without the warehouse's catalog."""
+        return parts[1:] if parts[:1] == (self._warehouse.credentials.catalog,) else parts
 
     def _warehouse_names(self, own: Collection[str], named: Named) -> Iterator[str]:
         """Names (schema.name) of tables and views, whether there are such or not, that a
         statement reads as they are now, but for the node's own."""
         for parts in sorted(named):
-            in_catalog = parts[1:] if parts[0] == self._warehouse.credentials.catalog else parts
+            in_catalog = self._in_catalog(parts)
+            if len(in_catalog) == 3 and in_catalog[2].lower() in OF_ROWS:
+                in_catalog = in_catalog[:2]
             name = ".".join(in_catalog)
             if len(in_catalog) == 2 and name not in own:
                 yield name
@@ -261,3 +295,21 @@ class NamedReads:
                     "and Spark would read the new rows alone through the view as well; make it a "
                     "view of the project, which is read over pinned tables."
                 )
+
+
+def _check_behind_reads(node: Foreign, sql: str) -> None:
+    """Refuse what can't stand behind a ref or source: Spark would name the place alone.
+
+    Raises:
+        CompilationError: a metadata table, or a time, of what is read as of the run's snapshot.
+    """
+    found = PAST_THE_READ.search(without_comments(sql))
+    if found is None:
+        return
+    name, behind = found["name"], found["behind"]
+    raise CompilationError(
+        f"{node.name} ({node.original_file_path}), or a view that it reads, has '{behind}' behind "
+        f"a ref or source of {name}, which stands for its rows as of the run's pinned snapshot; "
+        f"write {name}{'' if behind.startswith('.') else ' '}{behind} by its name, which is read "
+        "as it is in each run."
+    )

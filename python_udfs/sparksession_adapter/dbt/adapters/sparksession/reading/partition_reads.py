@@ -32,6 +32,7 @@ from dbt.adapters.sparksession.read_plans import (
 from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.commits import Commits
 from dbt.adapters.sparksession.reading.definitions import Definitions
+from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.news import OVERWRITING, REPLACING, strategy_of
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.sql import literal
@@ -75,12 +76,15 @@ class PartitionReads:
         changes: ChangeReads,
         reads: TableReads,
         commits: Commits,
+        *,
+        named_reads: NamedReads,
     ) -> None:
         self._warehouse = warehouse
         self._definitions = definitions
         self._changes = changes
         self._reads = reads
         self._commits = commits
+        self._named_reads = named_reads
 
     def changed_partitions(
         self,
@@ -343,12 +347,15 @@ class PartitionReads:
         nodes = context["graph"]["nodes"]
 
         def render() -> None:
-            render_template(get_template(model["raw_code"], context), context)
+            texts = [render_template(get_template(model["raw_code"], context), context)]
             for unique_id in model["depends_on"]["nodes"]:
                 parent = nodes.get(unique_id)
                 if parent is not None and parent["config"].get("materialized") == "ephemeral":
                     relation = self._warehouse.relation_of_node(parent)
-                    self._reads.read(model, relation, "all", context, explicit=False)
+                    read = self._reads.read(model, relation, "all", context, explicit=False)
+                    texts.append(f"select * from {read.render()}")
+            for text in texts:
+                self._named_reads.note_named_reads(model, text)
 
         return self._warehouse.inputs.rehearsed(model["unique_id"], render)
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dbt.adapters.sparksession.edges import Node
 from dbt.adapters.sparksession.iceberg.views import columns_of_table, stored_view
 from dbt.adapters.sparksession.reading.definitions import ENGINE
-from dbt.adapters.sparksession.reading.named_reads import relations_named
+from dbt.adapters.sparksession.reading.relations_named import moving_reads, relations_named
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import is_absent, mark_of
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
@@ -38,7 +38,7 @@ class StandingViews:
             sql: its query.
         """
         session, config = self._warehouse.session(), model["config"]
-        if is_remote(session) or config.get("sql_header"):
+        if is_remote(session) or config.get("sql_header") or moving_reads(session, sql):
             return ""
         read, ctes = {}, {name.lower() for name in CTE.findall(sql)}
         for name in sorted(relations_named(session, sql)):

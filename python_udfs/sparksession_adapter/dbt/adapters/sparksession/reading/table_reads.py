@@ -36,6 +36,7 @@ from dbt.adapters.sparksession.reading.news import (
     problem_found,
 )
 from dbt.adapters.sparksession.reading.view_marks import Readings, as_named
+from dbt.adapters.sparksession.session_values import values_asked
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
@@ -150,7 +151,11 @@ class TableReads:
 
     def record_inputs(self, model: Node) -> None:
         """Let the next commits name what the model's plan has by now. To be called behind the hooks
-        that run before the model: what these commit isn't made of its inputs."""
+        that run before the model: what these commit isn't made of its inputs. What a SQL model asks
+        of functions and variables that they have made may be another answer in each run."""
+        if model["language"] == "sql":
+            for name in values_asked(self._warehouse.session(), model["compiled_code"]):
+                self._warehouse.inputs.note_unpinned(model["unique_id"], name)
         plan = self._warehouse.inputs.plan(model["unique_id"])
         for key, value in plan.commit_properties.items():
             self._warehouse.set_snapshot_property(key, value)

@@ -11,7 +11,7 @@ from dbt.adapters.sparksession.edges import Context, Foreign, Node
 from dbt.adapters.sparksession.iceberg.history import pinned_at, pinned_reads
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.file_metrics import passes_on_none_alone, result_of_test
-from dbt.adapters.sparksession.reading.named_reads import relations_named
+from dbt.adapters.sparksession.reading.relations_named import moving_reads, relations_named
 from dbt.adapters.sparksession.reading.touched_rows import TouchedRows, compared_sums, in_place_of
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import is_remote
@@ -115,6 +115,8 @@ class DataTests:
         session, text = self._warehouse.session(), statement_of(sql)
         # a remote session has no parser here
         named = set(READ.findall(text)) if is_remote(session) else relations_named(session, text)
+        if moving_reads(session, text):
+            return True
         # a name of one part is that of a CTE
         return not {".".join(parts[-2:]).lower() for parts in named if len(parts) > 1} <= known
 
