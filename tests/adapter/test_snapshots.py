@@ -420,3 +420,18 @@ def test_values_that_the_snapshots_columns_would_round_are_refused(faulty):
     refused = faulty.run("build", expect_ok=False).results["rounded"].message
     assert "(column v was decimal(9,1), is decimal(9,2)); cast them in its query" in refused
     assert len(faulty.query("select * from dw.rounded")) == 1
+
+
+@pytest.mark.parametrize("hard_deletes", ["invalidate", "new_record"])
+def test_a_row_that_came_back_is_followed_by_its_own_time(faulty, hard_deletes):
+    dated = {"strategy": "timestamp", "updated_at": "at", "hard_deletes": hard_deletes}
+    faulty.write(snapshot("dated", "people", **dated))
+    for value, day in (("'a'", 1), (None, 0), ("'a'", 1), ("'b'", 2), ("'b'", 2), ("'c'", 1)):
+        faulty.query("delete from src.people")
+        if value is not None:
+            faulty.query(f"insert into src.people values (1, {value}, timestamp'2026-01-0{day}')")
+        faulty.run("snapshot")
+    rows = versions_of(faulty, "dated", "v", "dbt_valid_from")
+    gone = [("a", False)] if hard_deletes == "new_record" else []
+    assert rows == [("a", False), *gone, ("a", False), ("b", True)]
+    test_versions_of_a_key_dont_overlap(faulty, "dated", "id")
