@@ -218,3 +218,35 @@ def test_a_batch_that_was_built_before_it_was_over_has_not_read_the_rest_of_it()
     assert gaps(datetime(2026, 2, 1), built) == [(datetime(2026, 2, 1), first)]
     # a batch of the future has read nothing
     assert with_batch([], last, later, noon) == []
+
+
+def test_rows_of_a_batch_that_the_clock_chooses_are_refused(project: DbtProject) -> None:
+    reads = MODEL.replace("}}\n    select", "}}\n    with e as (select * from %s)\n    select") % (
+        "{{ ref('seen') }}"
+    )
+    by_clock = MODEL + " where happened_at > now() - interval 30 days"
+    looks_up = " where id in (select id from {{ ref('open') }} where id < year(now()))"
+    project.write(
+        {
+            "models/seen.sql": "{{ config(event_time='happened_at') }}"
+            " select * from {{ source('src', 'event') }}",
+            "models/open.sql": "{{ config(materialized='table') }} select 1 as id",
+            "models/by_clock.sql": by_clock,
+            "models/by_view.sql": reads.replace("{{ source('src', 'event') }}", "e")
+            + " where happened_at < date 'today'",
+            "models/today.sql": "{{ config(event_time='happened_at') }}"
+            " select * from {{ source('src', 'event') }} where happened_at < now()",
+            "models/below.sql": reads.replace("seen", "today").replace(
+                "{{ source('src', 'event') }}", "e"
+            ),
+            "models/of_run.sql": MODEL + " where happened_at < '{{ run_started_at }}'",
+            "models/meant.sql": by_clock.replace("lookback=1", "lookback=1, partial_runs=true"),
+            "models/looks_up.sql": MODEL + looks_up,
+            "models/fixed.sql": MODEL + " where happened_at > '2026-01-01'",
+        }
+    )
+    outcome = project.run("run", *DAYS, expect_ok=False)
+    refused = {"by_clock", "by_view", "below", "of_run"}
+    assert {name for name, is_of in outcome.statuses().items() if is_of == "error"} == refused
+    for name in refused:
+        assert f"{name} takes or leaves out rows of a batch by the clock" in outcome.log

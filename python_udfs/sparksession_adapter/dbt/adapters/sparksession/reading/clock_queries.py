@@ -26,6 +26,11 @@ BY_CLOCK = (
     "by the clock in a view that reads this model, or rewrite whole partitions by "
     "changed_partitions(..)"
 )
+BATCH_BY_CLOCK = (
+    "takes or leaves out rows of a batch by the clock, and makes no batch again that lies behind "
+    "lookback, so that a row which the condition lets in later never comes, and a row which it "
+    "lets out later stays; leave rows out by the clock in a view that reads this model"
+)
 CLOCKS = (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtimestamp)
 NAMES = ("now", "curdate", "localtimestamp", "getdate")  # of functions of the clock
 MOMENT = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE)

@@ -14,7 +14,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Settings
 from dbt.adapters.sparksession.read_plans import INDEX_PROPERTY, GivenRows, ReadPlan
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
-from dbt.adapters.sparksession.reading.clock_queries import problem_of_clock
+from dbt.adapters.sparksession.reading.clock_queries import BATCH_BY_CLOCK, problem_of_clock
 from dbt.adapters.sparksession.reading.definitions import (
     ADDS_ALL,
     ENGINE_PACKAGES,
@@ -35,6 +35,7 @@ from dbt.adapters.sparksession.reading.given_queries import (
     with_given_rows,
 )
 from dbt.adapters.sparksession.reading.macro_calls import is_from_outside
+from dbt.adapters.sparksession.reading.microbatch import MICROBATCH, PINNED_READ, cut_reads
 from dbt.adapters.sparksession.reading.named_reads import CTE_PREFIX
 from dbt.adapters.sparksession.reading.news import (
     ADDING,
@@ -52,7 +53,7 @@ from dbt.adapters.sparksession.reading.news_queries import (
 from dbt.adapters.sparksession.reading.partition_queries import problem_of_partitions
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.taken_back import is_of_join
-from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings
+from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings, statement_of
 from dbt.adapters.sparksession.sql_texts import without_comments
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
@@ -138,6 +139,8 @@ class DefaultReads:
         is_sql = model["language"] == "sql"
         if strategy == REPLACING and is_sql and not config.get(PARTIAL_RUNS):
             self._check_partitions(model, plan, sql)
+        if strategy == MICROBATCH and is_sql and not config.get(PARTIAL_RUNS):
+            self._check_batch(model, sql)
         if strategy not in (*ADDING, MERGING, REPLACING_ALL) or plan.python.nothing_new:
             return
         asks_itself = self._asks_itself(model, plan)
@@ -241,6 +244,18 @@ class DefaultReads:
         news, raw_code = plan.news, without_comments(model["raw_code"])
         query, texts = with_given_rows(sql, news.given), [*news.texts, GIVEN]
         self._check(model, partial(problem_of_clock, query, texts, raw_code))
+
+    def _check_batch(self, model: Node, sql: str) -> None:
+        raw_code = without_comments(model["raw_code"])
+        looked_at = {sql: cut_reads(sql)}
+        for text in map(statement_of, cut_reads(sql)):  # a view may choose them
+            looked_at[text] = PINNED_READ.findall(text)
+
+        def problem() -> str | None:
+            asks = (problem_of_clock(*item, raw_code) for item in looked_at.items())
+            return BATCH_BY_CLOCK if any(asks) else None
+
+        self._check(model, problem)
 
     def _check_partitions(self, model: Node, plan: ReadPlan, sql: str) -> None:
         reading = plan.by_partition

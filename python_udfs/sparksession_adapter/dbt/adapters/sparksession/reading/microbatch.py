@@ -9,6 +9,7 @@ which times the batches up to it have read, and a run's end compares them with `
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -31,6 +32,22 @@ WITHIN = {
 }
 # macros that read what is new since the model's last commit, which isn't what a batch is made of
 READING_NEW = ("new_rows", "new_changes", "changed_partitions", "closed_periods")
+
+# what dbt writes for an input that it cuts to a batch
+CUT_READ = re.compile(
+    r"\(select \* from [^\s()]++(?: version as of \d++| /\* pinned read \d++ \*/)? "
+    r"where \S++ >= '[^']*+' and \S++ < '[^']*+'\)"
+)
+PINNED_READ = re.compile(r"(?<![^\s()])[^\s()]++ version as of \d++")  # of a table
+
+
+def cut_reads(sql: str) -> list[str]:
+    """The parts of a microbatch model's query that read the rows of its batch.
+
+    >>> cut_reads("select 1 from (select * from dw.x where at >= '2026-03-01' and at < '2027') x")
+    ["(select * from dw.x where at >= '2026-03-01' and at < '2027')"]
+    """
+    return CUT_READ.findall(sql)
 
 
 def is_microbatch(config: Given) -> bool:
