@@ -163,6 +163,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ),
     (ADAPTER + "/named_reads.py", "adapter/test_default_reads.py adapter/test_hidden_reads.py"),
     (ADAPTER + "/relations_named.py", "adapter/test_hidden_reads.py"),
+    (ADAPTER + "/constraints.py", "adapter/test_constraints.py"),
     (ADAPTER + "/session_values.py", "adapter/test_hidden_reads.py"),
     (ADAPTER + "/sql_texts.py", "adapter/test_units.py adapter/test_default_reads.py"),
     (ADAPTER + "/interrupts.py", "reliability/test_interrupts.py"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dbt.adapters.base import ConstraintSupport
-from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.edges import Node
+from dbt.adapters.sparksession.keyed.tables import stored_table_of
+from dbt.adapters.sparksession.sql import mark_of, quoted
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.exceptions import CompilationError
 
@@ -18,6 +22,27 @@ SUPPORT = {
     ConstraintType.primary_key: ConstraintSupport.NOT_SUPPORTED,
     ConstraintType.foreign_key: ConstraintSupport.NOT_SUPPORTED,
 }
+HELD_PROPERTY = (
+    "dbt.constraints"  # of a commit: by which constraints the table's rows were looked at
+)
+
+
+class HeldConstraints:
+    """Sees whether the rows that a model holds were looked at by its constraints as they are."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def are_new(self, model: Node) -> bool:
+        """Whether rows that the model holds were written under other constraints, or older adapters
+        wrote them; its next commit records those of now."""
+        broken_when = {
+            name: sorted(guard["broken_when"] for guard in guards)
+            for name, guards in guards_of(model).items()
+        }
+        mark, table = mark_of(json.dumps(broken_when, sort_keys=True)), stored_table_of(model)
+        self._warehouse.set_snapshot_property(HELD_PROPERTY, mark)
+        return self._warehouse.history(table).recorded(HELD_PROPERTY, table) != mark
 
 
 def guards_of(model: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:

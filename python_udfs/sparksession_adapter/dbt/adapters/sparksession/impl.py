@@ -13,7 +13,7 @@ from dbt.adapters.spark import SparkAdapter, SparkColumn
 from dbt.adapters.sparksession.catalog import Catalog
 from dbt.adapters.sparksession.column import SparkSessionColumn
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
-from dbt.adapters.sparksession.constraints import SUPPORT, guards_of
+from dbt.adapters.sparksession.constraints import SUPPORT, HeldConstraints, guards_of
 from dbt.adapters.sparksession.declared.beliefs import BeliefModels
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
@@ -211,6 +211,11 @@ class SparkSessionAdapter(SparkAdapter):
     def cut_runs(self) -> CutRuns:
         """Flags that cut the inputs of a run."""
         return self.services.cut_runs
+
+    @available_property
+    def held_constraints(self) -> HeldConstraints:
+        """Constraints of models by which the rows that they hold were looked at."""
+        return self.services.held_constraints
 
     @available_property
     def writer(self) -> OneWriter:

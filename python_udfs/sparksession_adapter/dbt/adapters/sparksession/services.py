@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dbt.adapters.sparksession.building import NodeBuilds
+from dbt.adapters.sparksession.constraints import HeldConstraints
 from dbt.adapters.sparksession.declared.beliefs import BeliefModels
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
@@ -85,6 +86,7 @@ class Services:
         self.declarations = Declarations(warehouse, keyed)
         self.seeds = Seeds(warehouse, reads)
         self.cut_runs = CutRuns(warehouse)
+        self.held_constraints = HeldConstraints(warehouse)
 
         lease = HeldLease(warehouse)
         self.place = place = Place(warehouse, lease)

@@ -39,6 +39,51 @@
     {%- do return(guarded) -%}
 {%- endmacro %}
 
+{#
+    Refuses rows that an incremental model holds and that break a constraint which its contract got
+    later: no query of new rows sees them.
+
+    Args:
+        held: its table, none where this run makes all rows.
+#}
+{% macro _check_held_rows(held) -%}
+    {%- set guards = adapter.constraint_guards(model) if config.get('contract').enforced else {} -%}
+    {%- if guards and adapter.held_constraints.are_new(model) and held is not none -%}
+        {%- set known = adapter.get_columns_in_relation(held) | map(attribute='name') | map('lower')
+            | list -%}
+        {%- set broken -%}
+            select problem
+            from (
+                select
+                    case
+                        {%- for guard in guards.values() | sum(start=[]) %}
+                        when {{ guard.broken_when }} then {{ _sql_text(guard.problem) }}
+                        {%- endfor %}
+                    end as problem
+                from (
+                    select
+                        *
+                        {%- for column in model['columns'].values() if column.name | lower not in known %},
+                        null as {{ adapter.quote(column.name) }}
+                        {%- endfor %}
+                    from {{ held }}
+                ) as held_rows
+            ) as looked_at
+            where problem is not null
+            limit 1
+        {%- endset -%}
+        {%- call statement('held_rows', fetch_result=true) -%}
+            {{ broken }}
+        {%- endcall -%}
+        {%- for row in load_result('held_rows').table.rows -%}
+            {%- do exceptions.raise_compiler_error(
+                row[0] | trim('.') ~ ' that its table holds from before the constraint; correct '
+                ~ 'such rows, or run it with --full-refresh.'
+            ) -%}
+        {%- endfor -%}
+    {%- endif -%}
+{%- endmacro %}
+
 {% macro _check_columns(columns, sql) -%}
     {%- set given, declared = {}, {} -%}
     {%- for column in columns -%}

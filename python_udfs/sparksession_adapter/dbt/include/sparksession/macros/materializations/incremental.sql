@@ -91,6 +91,8 @@
     {%- endif -%}
 
     {%- do adapter.batches.record_batch(model, is_rebuild) -%}
+    {%- set keeps_rows = not is_rebuild and strategy_name != 'replace_all' -%}
+    {%- do _check_held_rows(target_relation if keeps_rows else none) -%}
     {%- if is_rebuild -%}
         {%- do adapter.taken_back.note_lookups(model, true) -%}
         {% do _drop_if_other_kind(existing_relation, 'table') %}
