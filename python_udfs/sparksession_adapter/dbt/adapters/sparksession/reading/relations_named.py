@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.session import is_remote
@@ -70,6 +71,7 @@ def moving_reads(session: Foreign, sql: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
+@lru_cache(maxsize=4)  # a statement is asked for both, one behind the other
 def _parsed_plan(session: Foreign, sql: str) -> str:
     """A statement's parsed plan as a text; "" where there is none."""
     if is_remote(session):
