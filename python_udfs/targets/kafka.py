@@ -278,8 +278,9 @@ class KafkaStore:
             return rows
         if mode == APPEND:
             raise PublishError(
-                f"topic {topic} holds messages of a version that the warehouse doesn't know any "
-                "more, so what it lacks is unknown (publish to another topic, or delete it)"
+                f"topic {topic} holds messages of another key, or of a version that the warehouse "
+                "doesn't know any more, so what it lacks is unknown (publish to another topic, or "
+                "delete it)"
             )
         held = held.where("payload is not null").select(
             F.col("message_key").alias("held_key"), F.col("payload").alias("held_value")

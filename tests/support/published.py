@@ -124,6 +124,14 @@ def tables() -> dict[str, str]:
     return {own.get("table", model): model for model, own in PUBLISHED.items()}
 
 
+def give_another_key(project: ChildProject) -> None:
+    """Let the exposure of facts_now name a key of two columns."""
+    path = project.inner.root / "models" / "_models.yml"
+    text = path.read_text(encoding="utf-8")
+    assert '"key": "id"' in text
+    path.write_text(text.replace('"key": "id"', '"key": ["user_id", "id"]'), encoding="utf-8")
+
+
 def make_sources(project: DbtProject) -> None:
     project.query("create namespace if not exists dw")
     project.query(

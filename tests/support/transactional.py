@@ -21,6 +21,7 @@ from tests.support.published import (
     Source,
     build_without_publishing,
     expected,
+    give_another_key,
     kill,
     publishing,
     stop_publication,
@@ -185,6 +186,21 @@ def check_nothing_of_others_is_dropped(project: ChildProject, serving: Serving) 
     serving.client.execute("delete from total")
     project.run("run-operation", "publish_to")
     assert serving.rows() == expected(project)
+
+
+def check_rows_of_another_key_give_way(project: ChildProject, serving: Serving) -> None:
+    """Rows are known again by a hash of their key: by another key none of them would be."""
+    source = Source(project, SEED)
+    source.change(20)
+    project.run("build")
+    give_another_key(project)
+
+    log = project.run("run-operation", "publish_to").log
+    source.change(20)
+    project.run("build")
+
+    assert serving.rows() == expected(project)
+    assert log.count("compared as a whole") == 1
 
 
 class Reader(threading.Thread):

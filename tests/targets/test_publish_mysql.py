@@ -16,6 +16,7 @@ from tests.support.transactional import (
     check_each_version_row_by_row,
     check_kills,
     check_nothing_of_others_is_dropped,
+    check_rows_of_another_key_give_way,
     check_stop,
     problem_of,
 )
@@ -78,6 +79,10 @@ def test_only_what_bears_the_warehouses_mark_is_dropped(
     project: ChildProject, serving: MysqlServing
 ) -> None:
     check_nothing_of_others_is_dropped(project, serving)
+
+
+def test_rows_of_another_key_give_way(project: ChildProject, serving: MysqlServing) -> None:
+    check_rows_of_another_key_give_way(project, serving)
 
 
 def test_a_store_that_is_another_or_refuses_is_reported_in_one_sentence(

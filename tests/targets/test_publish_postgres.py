@@ -20,6 +20,7 @@ from tests.support.transactional import (
     check_each_version_row_by_row,
     check_kills,
     check_nothing_of_others_is_dropped,
+    check_rows_of_another_key_give_way,
     check_stop,
     problem_of,
 )
@@ -156,6 +157,10 @@ def test_only_what_bears_the_warehouses_mark_is_dropped(
     project: ChildProject, serving: PostgresServing
 ) -> None:
     check_nothing_of_others_is_dropped(project, serving)
+
+
+def test_rows_of_another_key_give_way(project: ChildProject, serving: PostgresServing) -> None:
+    check_rows_of_another_key_give_way(project, serving)
 
 
 @pytest.mark.live  # half a minute

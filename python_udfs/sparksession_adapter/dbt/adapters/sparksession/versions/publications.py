@@ -18,7 +18,7 @@ from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
-from dbt.adapters.sparksession.sql import is_absent, literal
+from dbt.adapters.sparksession.sql import is_absent, literal, mark_of
 from dbt.adapters.sparksession.stop_signals import is_stop
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
@@ -273,19 +273,39 @@ class Publications:
         context: dict[str, Any],
     ) -> Iterator[TableUpdate]:
         """What a table has to receive, in order: nothing where it holds the version."""
-        before = self._version_of_mark(name, held.version, held.mark)
+        key = self._row_key(publication, version.queries[name])
+        before = self._version_of_mark(name, key, held.version, held.mark)
         if held.is_half:
-            begun = self._version_of_mark(name, held.begun_version, held.begun_mark)
+            begun = self._version_of_mark(name, key, held.begun_version, held.begun_mark)
             if before is None or begun is None:
                 yield self._part(publication, name, None, version, context)
                 return
             yield self._part(publication, name, before, begun, context)
-            before, held = begun, StoreState(begun.version, begun.query_hashes[name])
-        if held.mark == version.query_hashes[name]:
+            before, held = begun, StoreState(begun.version, _mark(begun, name, key))
+        if held.mark in _marks(version, name, key):
             if held.version != version.version:
                 yield TableUpdate(publication, version.version, held.mark, None, False, {})
             return
         yield self._part(publication, name, before, version, context)
+
+    def _row_key(self, publication: Publication, text: str) -> str:
+        """SQL of what rows are known again by in a store, see row_key_hash.
+
+        Args:
+            text: the model's query.
+
+        Raises:
+            PublishError: the rows can't have that key.
+        """
+        try:
+            return row_key_hash(publication.key, self._kinds(text))
+        except ValueError as exc:
+            raise PublishError(f"exposure {publication.name}, key: {exc}") from exc
+
+    def _kinds(self, text: str) -> dict[str, str]:
+        """Column -> type of a query's rows."""
+        fields = self._warehouse.session().sql(text).schema
+        return {field.name: field.dataType.simpleString() for field in fields}
 
     def _part(
         self,
@@ -297,24 +317,21 @@ class Publications:
     ) -> TableUpdate:
         session, text = self._warehouse.session(), version.queries[name]
         node = context["graph"]["nodes"][publication.model]
-        kinds = {field.name: field.dataType.simpleString() for field in session.sql(text).schema}
+        kinds = self._kinds(text)
         taken = sorted(kinds.keys() & {ROW_KIND, SIGN, ROW_KEY})
         if taken:
             raise PublishError(
                 f"{name} can't be published: a publication has columns {', '.join(taken)} itself"
             )
+        key = self._row_key(publication, text)
         changes = None
         if before is not None:
             changes = self._published_changes(node, name, before, version, publication.key)
-        try:
-            key = row_key_hash(publication.key, kinds)
-        except ValueError as exc:
-            raise PublishError(f"exposure {publication.name}, key: {exc}") from exc
         rows = keyed_changes(changes or f"(select *, 1 as {SIGN} from ({text}))", list(kinds), key)
         return TableUpdate(
             publication,
             version.version,
-            version.query_hashes[name],
+            _mark(version, name, key),
             session.sql(rows),
             before is None,
             kinds,
@@ -363,16 +380,16 @@ class Publications:
             reading = self._keyed.folded_sql(node, history.at(snapshot), reading)
         return f"select * from {reading}"
 
-    def _version_of_mark(self, name: str, number: int, mark: str) -> Version | None:
-        """The version of that number, where it has that hash; None where it isn't known, or
-        another warehouse's."""
+    def _version_of_mark(self, name: str, key: str, number: int, mark: str) -> Version | None:
+        """The version of that number, where it has that mark; None where it isn't known, or
+        another warehouse's, or its rows have another key."""
         if not mark:
             return None
         try:
             version = self._store.known_version(int(number))
         except DbtRuntimeError:
             return None
-        fits = version.version == int(number) and version.query_hashes.get(name) == mark
+        fits = version.version == int(number) and mark in _marks(version, name, key)
         return version if fits else None
 
     def _record(
@@ -429,6 +446,25 @@ class Publications:
                 f"insert into {table} ({', '.join(RECORD_COLUMNS)}) values "
                 + ", ".join(f"({value})" for value in values)
             )
+
+
+def _mark(version: Version, name: str, key: str) -> str:
+    """What a store records of the rows that it holds: a hash of the model's query in a version, and
+    of what its rows are known again by. By another key no row would be known again.
+
+    Args:
+        name: of the model's relation, which the version holds.
+        key: see row_key_hash.
+    """
+    return mark_of(f"{version.query_hashes[name]} {key}")
+
+
+def _marks(version: Version, name: str, key: str) -> tuple[str, ...]:
+    """The marks of rows that a version has; none where it doesn't hold the relation. A store that
+    was published to before keys were recorded has the query's hash."""
+    if name not in version.query_hashes:
+        return ()
+    return _mark(version, name, key), version.query_hashes[name]
 
 
 def _message(exc: Exception) -> str:

@@ -44,8 +44,8 @@ class StoreState:
     """What a store records of one of its tables.
 
     Attributes:
-        version, mark: the version that it holds, and the hash of the model's query in that
-            version; 0 and "": none.
+        version, mark: the version that it holds, and a hash of the model's query in that version
+            and of the rows' key; 0 and "": none.
         begun_version, begun_mark: one that was begun and may stand there in part; a store that
             takes a version in one transaction has none.
     """
