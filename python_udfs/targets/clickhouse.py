@@ -173,8 +173,9 @@ def column_types(kinds: Mapping[str, str], given: Mapping[str, str]) -> dict[str
         usual = f"Decimal({own[1]}, {own[2]})" if own else SPARK_TYPES.get(kind)
         if kind.startswith(("array", "struct", "map", "varchar", "char")):
             usual = "String"
-        if column in given and not TYPE.fullmatch(str(given[column])):
-            problems.append(f"{given[column]!r} of column {column} is an unknown type")
+        wrong = _problem(str(given[column]), kind, usual) if column in given else None
+        if wrong:
+            problems.append(f"{given[column]!r} of column {column} {wrong}")
         elif column not in given and usual is None:
             problems.append(f"ClickHouse has no type for column {column} ({kind})")
         wanted = str(given.get(column) or usual)
@@ -183,6 +184,33 @@ def column_types(kinds: Mapping[str, str], given: Mapping[str, str]) -> dict[str
     if problems:
         raise PublishError("; ".join(problems))
     return found
+
+
+def _problem(wanted: str, kind: str, usual: str | None) -> str | None:
+    """What is wrong with a type that an exposure names for one of Spark's; ClickHouse would cut
+    places off without a word, or take a null for what it can't read."""
+    if not TYPE.fullmatch(wanted):
+        return "is an unknown type"
+    places = re.fullmatch(r"decimal\(\d+,(\d+)\)", kind)
+    is_number = places is not None or kind in ("tinyint", "smallint", "int", "bigint")
+    own = int(places[1]) if places else 0
+    decimal = re.fullmatch(r"Decimal\(\d+, ?(\d+)\)", wanted)
+    if decimal and is_number:
+        return f"would cut places off a {kind}" if int(decimal[1]) < own else None
+    fits = wanted == usual or wanted == "String"
+    fits |= wanted == "LowCardinality(String)" and usual == "String" and kind != "binary"
+    fits |= "Int" in wanted and (kind == "boolean" or (is_number and own == 0))
+    return None if fits else f"is no type that holds any {kind}"
+
+
+def _exact(value: str, kind: str) -> str:
+    """SQL of a value on its way into a column: a whole number that doesn't fit is an error, else it
+    would become another number.
+
+    Args:
+        kind: of the column.
+    """
+    return f"accurateCast({value}, {literal(kind)})" if "Int" in kind else value
 
 
 def written(name: str, kind: str) -> tuple[str, str, str]:
@@ -408,7 +436,9 @@ class ClickhouseStore:
             f", {quoted(way)} {kind}" for way, (_, kind, _) in ways.items()
         )
         names = ", ".join(quoted(way) for way in [ROW_KEY, *ways, NUMBER, IS_DELETED])
-        values = "".join(f", {back}" for _, _, back in ways.values())
+        values = "".join(
+            f", {_exact(back, types[column])}" for column, (_, _, back) in ways.items()
+        )
         sql = (
             f"insert into {quoted(name)} ({names}) select {ROW_KEY}{values}, {self._number}, "
             f"{SIGN} = -1 from "

@@ -26,6 +26,7 @@ from python_udfs.targets.transactional import (
     as_json,
     is_nested,
     login,
+    misfit,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +53,21 @@ TYPE = re.compile(
     r"|datetime(?:\([0-6]\))?|(?:var)?char\(\d+\)|(?:tiny|medium|long)?text"
     r"|(?:var)?binary\(\d+\)|(?:tiny|medium|long)?blob|json)"
 )
+WHOLE = r"(?:tiny|small|medium|big)?int(?: unsigned)?"
+TEXTS = r"(?:var)?char\(\d+\)|(?:tiny|medium|long)?text"
+TIMES = r"datetime(?:\(6\))?"
+# Spark's types -> those of TYPE that hold each of their values, or refuse it, beside decimals for
+# numbers. The server rounds a number, and a time, that has more places than the column
+FITTING = {
+    r"boolean|tinyint|smallint|int|bigint|decimal\(\d+,0\)": WHOLE,
+    r"float|double": r"double",
+    r"string|(?:var)?char\(\d+\)": rf"{TEXTS}|json",
+    r"(?:array|struct|map).*": r"(?:medium|long)?text|json",
+    r"binary": r"(?:var)?binary\(\d+\)|(?:tiny|medium|long)?blob",
+    r"date": rf"date|{TIMES}",
+    r"timestamp|timestamp_ntz": r"datetime\(6\)",
+}
+TEXT_BYTES = {"tinytext": 2**8 - 1, "text": 2**16 - 1, "mediumtext": 2**24 - 1}
 SESSION = "sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',time_zone='+00:00'"
 CREATE_VERSIONS = f"""
 create table if not exists {RECORDS_TABLE} (
@@ -80,10 +96,16 @@ def mysql_type(kind: str) -> str | None:
 def column_types(kinds: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Column -> MySQL's type; see transactional.column_types."""
 
-    def problem(wanted: str, kind: str) -> str | None:
-        return None if TYPE.fullmatch(wanted) else "is an unknown type"
+    return transactional.column_types("MySQL", kinds, given, mysql_type, _problem)
 
-    return transactional.column_types("MySQL", kinds, given, mysql_type, problem)
+
+def _problem(wanted: str, kind: str) -> str | None:
+    """What is wrong with a type that an exposure names for one of Spark's."""
+    if not TYPE.fullmatch(wanted):
+        return "is an unknown type"
+    if not kind or wanted == mysql_type(kind):
+        return None
+    return misfit(wanted, kind, FITTING)
 
 
 def plain_type(kind: str) -> str:
@@ -132,9 +154,15 @@ def _prefix(kind: str) -> int:
     return INDEXED_TEXT if length and int(length[1]) > INDEXED_TEXT else 0
 
 
-def written(name: str, kind: str) -> Column:
+def written(name: str, kind: str, wanted: str) -> Column:
     """A column as the driver is given it: times as texts, so that no zone has a say; what MySQL
-    has no type for as JSON."""
+    has no type for as JSON.
+
+    What the server would cut or fill up without a word is an error that names the column.
+
+    Args:
+        kind, wanted: the column's type in Spark and in the store.
+    """
     from pyspark.sql import functions as F
 
     column = F.col(quoted(name))
@@ -144,7 +172,37 @@ def written(name: str, kind: str) -> Column:
         return as_json(column).alias(name)
     if kind == "boolean":
         return column.cast("tinyint").alias(name)
+    if kind.startswith(("string", "varchar", "char", "binary")):
+        return _fitting(column, name, wanted).alias(name)
     return column.alias(name)
+
+
+def _fitting(column: Column, name: str, wanted: str) -> Column:
+    """A text or bytes, where the store's column holds them as they are; else an error.
+
+    Strict or not, the server cuts blanks off a text that is too long, forgets those at the end of a
+    `char`, and fills a `binary` up.
+    """
+    from pyspark.sql import functions as F
+
+    length = re.fullmatch(r"((?:var)?char|binary)\((\d+)\)", wanted)
+    if length and length[1] == "binary":
+        refused = F.octet_length(column) != int(length[2])
+        expected = f"bytes that are not exactly {length[2]}"
+    elif length:
+        refused = F.length(column) > int(length[2])
+        expected = f"a text that is longer than {length[2]} characters"
+        if length[1] == "char":
+            refused, expected = (
+                refused | F.endswith(column, F.lit(" ")),
+                f"{expected} or ends in a blank",
+            )
+    elif wanted in TEXT_BYTES:
+        refused = F.octet_length(column) > TEXT_BYTES[wanted]
+        expected = f"a text that is longer than {TEXT_BYTES[wanted]} bytes"
+    else:
+        return column
+    return F.when(refused, F.raise_error(F.lit(f"column {name} has {expected}"))).otherwise(column)
 
 
 def open_store(session: SparkSession, target: str, warehouse: str) -> MysqlStore:
@@ -220,11 +278,13 @@ class MysqlStore(TransactionalStore):
         ]
 
     def _written(self, part: TableUpdate, types: Mapping[str, str]) -> list[Column]:
-        return [written(column, kind) for column, kind in part.kinds.items()]
+        return [written(column, kind, types[column]) for column, kind in part.kinds.items()]
 
     def _refusal(self, message: str, part: TableUpdate) -> str:
         if re.match(r"Duplicate entry .* for key", message):
             return part.duplicate_key_message()
+        raised = re.fullmatch(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?", message)
+        message = raised[1] if raised else message
         return f"rows of table {part.publication.table} were refused: {message}"
 
     def _remove(self, part: TableUpdate, staged: str) -> str:

@@ -41,6 +41,7 @@ from python_udfs.targets.transactional import (
     as_json,
     is_nested,
     login,
+    misfit,
 )
 
 if TYPE_CHECKING:
@@ -134,15 +135,7 @@ def _problem(wanted: str, kind: str) -> str | None:
     """What is wrong with a type that an exposure names for one of Spark's."""
     if not kind or wanted == postgres_type(kind):
         return None
-    numbers = re.fullmatch(r"numeric\(\d+,(\d+)\)", wanted)
-    if numbers and re.fullmatch(r"tinyint|smallint|int|bigint|decimal\(\d+,\d+\)", kind):
-        places = re.search(r",(\d+)", kind)
-        rounds = places is not None and int(numbers[1]) < int(places[1])
-        return f"would round a {kind}" if rounds else None
-    for own, fitting in FITTING.items():
-        if re.fullmatch(own, kind) and re.fullmatch(fitting, wanted):
-            return None
-    return f"is no type that holds any {kind}"
+    return misfit(wanted, kind, FITTING)
 
 
 def differences(types: Mapping[str, str], found: Mapping[str, str]) -> list[str]:

@@ -114,6 +114,24 @@ def column_types(
     return types
 
 
+def misfit(wanted: str, kind: str, fitting: Mapping[str, str]) -> str | None:
+    """What is wrong with a type of the store that an exposure names for one of Spark's: the store
+    would change values of it without a word. None where each value is held or refused.
+
+    Args:
+        fitting: patterns of Spark's types -> of the store's, beside decimals for numbers.
+    """
+    numbers = re.fullmatch(r"(?:numeric|decimal)\(\d+,(\d+)\)", wanted)
+    if numbers and re.fullmatch(r"tinyint|smallint|int|bigint|decimal\(\d+,\d+\)", kind):
+        places = re.search(r",(\d+)", kind)
+        rounds = places is not None and int(numbers[1]) < int(places[1])
+        return f"would round a {kind}" if rounds else None
+    for own, others in fitting.items():
+        if re.fullmatch(own, kind) and re.fullmatch(others, wanted):
+            return None
+    return f"is no type that holds any {kind}"
+
+
 def is_nested(kind: str) -> bool:
     """Whether a type of Spark is nested, so that its values are written as JSON."""
     return kind.startswith(("array", "struct", "map"))

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from python_udfs.ingestion.formats import ddl, exact_numbers
 from python_udfs.ingestion.formats.debezium import values
-from python_udfs.targets import postgres
+from python_udfs.targets import mysql, postgres
 from tests.support.dbt_project import REPO
 
 SMALL, LARGE = 3_000, 12_000  # characters
@@ -48,7 +48,7 @@ IN_SQL = re.compile(r"\b(?:modules\.re\.(\w+)|(regexp_\w+|regexp|rlike))\b\s*(\(
 SQL_FOLDERS = ("models", "macros", "snapshots", "tests/dbt", "python_udfs")
 ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"
 _ESCAPED = r'[^"\\]*+(?:\\.[^"\\]*+)++'
-INGESTION = "python_udfs/ingestion"
+INGESTION, JDBC_STORES = "python_udfs/ingestion", "python_udfs/targets/transactional.py"
 EXACT_NUMBERS = f"{INGESTION}/formats/exact_numbers.py"
 # Patterns that are put together where they are used: place and source text -> what they can be
 COMPOSED: dict[tuple[str, str], list[str]] = {
@@ -89,8 +89,8 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
     (f"{INGESTION}/typed/rows.py", "'`'"): ["`"],
     ("python_udfs/servers/kafka.py", "pattern"): [],  # KAFKA_TOPICS: the operator's own
     ("python_udfs/targets/postgres.py", "pattern"): list(postgres.OTHER_NAMES),
-    ("python_udfs/targets/postgres.py", "own"): list(postgres.FITTING),
-    ("python_udfs/targets/postgres.py", "fitting"): list(postgres.FITTING.values()),
+    (JDBC_STORES, "own"): [*mysql.FITTING, *postgres.FITTING],
+    (JDBC_STORES, "others"): [*mysql.FITTING.values(), *postgres.FITTING.values()],
     ("python_udfs/targets/transactional.py", "f'jdbc:{scheme}://[^/?]+/[^/?]+(\\\\?.*)?'"): [
         r"jdbc:mysql://[^/?]+/[^/?]+(\?.*)?"
     ],

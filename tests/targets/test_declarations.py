@@ -11,6 +11,7 @@ from dbt.adapters.sparksession.versions.publications import publication_of
 from dbt.adapters.sparksession.versions.row_keys import key_text, row_key_hash
 from dbt.adapters.sparksession.versions.targets import PublishError, StoreState
 from dbt_common.exceptions import CompilationError
+from pyspark.sql import SparkSession
 
 from python_udfs.servers.errors import ServerError, server_error
 from python_udfs.targets import clickhouse, mysql, postgres, targets
@@ -174,6 +175,103 @@ def test_types_in_which_postgres_would_change_values_are_refused(
     with pytest.raises(PublishError) as caught:
         postgres.column_types({"x": kind}, {"x": given})
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "expected"),
+    [
+        ("decimal(12,2)", "decimal(14,1)", "of column x would round a decimal(12,2)"),
+        ("decimal(12,2)", "bigint", "is no type that holds any decimal(12,2)"),
+        ("decimal(12,2)", "double", "is no type that holds any decimal(12,2)"),
+        ("bigint", "double", "is no type that holds any bigint"),
+        ("double", "decimal(12,2)", "is no type that holds any double"),
+        ("timestamp", "datetime", "is no type that holds any timestamp"),
+        ("timestamp", "datetime(3)", "is no type that holds any timestamp"),
+        ("timestamp_ntz", "date", "is no type that holds any timestamp_ntz"),
+        ("string", "int", "is no type that holds any string"),
+    ],
+)
+def test_types_in_which_mysql_would_change_values_are_refused(
+    kind: str, given: str, expected: str
+) -> None:
+    with pytest.raises(PublishError) as caught:
+        mysql.column_types({"x": kind}, {"x": given})
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "expected"),
+    [
+        ("decimal(12,2)", "Decimal(14, 1)", "of column x would cut places off a decimal(12,2)"),
+        ("decimal(12,2)", "Int64", "is no type that holds any decimal(12,2)"),
+        ("bigint", "Float64", "is no type that holds any bigint"),
+        ("double", "Int64", "is no type that holds any double"),
+        ("string", "Int64", "is no type that holds any string"),
+        ("timestamp", "UInt32", "is no type that holds any timestamp"),
+    ],
+)
+def test_types_in_which_clickhouse_would_change_values_are_refused(
+    kind: str, given: str, expected: str
+) -> None:
+    with pytest.raises(PublishError) as caught:
+        clickhouse.column_types({"x": kind}, {"x": given})
+    assert expected in str(caught.value)
+
+
+def test_types_in_which_clickhouse_holds_or_refuses_each_value() -> None:
+    for kind, given, stored in (
+        ("decimal(20,0)", "UInt64", "Nullable(UInt64)"),
+        ("bigint", "Int32", "Nullable(Int32)"),
+        ("bigint", "Decimal(20, 2)", "Nullable(Decimal(20, 2))"),
+        ("string", "LowCardinality(String)", "LowCardinality(Nullable(String))"),
+        ("decimal(12,2)", "String", "Nullable(String)"),
+    ):
+        assert clickhouse.column_types({"x": kind}, {"x": given}) == {"x": stored}
+
+
+def test_types_in_which_mysql_holds_or_refuses_each_value() -> None:
+    for kind, given in (
+        ("decimal(20,0)", "bigint unsigned"),
+        ("decimal(30,4)", "decimal(12,4)"),
+        ("bigint", "decimal(20,2)"),
+        ("string", "varchar(30)"),
+        ("boolean", "int"),
+        ("date", "datetime"),
+        ("array<string>", "json"),
+        ("binary", "binary(16)"),
+    ):
+        assert mysql.column_types({"x": kind}, {"x": given}) == {"x": given}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "wanted", "expected"),
+    [
+        ("'abc '", "string", "varchar(3)", "a text that is longer than 3 characters"),
+        (
+            "'ab '",
+            "string",
+            "char(3)",
+            "a text that is longer than 3 characters or ends in a blank",
+        ),
+        ("repeat('é', 128)", "string", "tinytext", "a text that is longer than 255 bytes"),
+        ("x'00ff'", "binary", "binary(3)", "bytes that are not exactly 3"),
+        ("'a\\U0001F680 '", "string", "varchar(3)", None),
+        ("'abc'", "string", "char(3)", None),
+        ("repeat('é', 127)", "string", "tinytext", None),
+        ("x'00ff20'", "binary", "binary(3)", None),
+        ("string(null)", "string", "char(3)", None),
+    ],
+)
+def test_what_mysql_would_cut_or_fill_up_is_refused(
+    spark: SparkSession, value: str, kind: str, wanted: str, expected: str | None
+) -> None:
+    frame = spark.sql(f"select {value} as x")
+    written = frame.select(mysql.written("x", kind, wanted))
+    if expected is None:
+        assert written.collect() == frame.collect()
+        return
+    with pytest.raises(Exception, match=f"column x has {expected}"):
+        written.collect()
 
 
 def test_names_that_postgres_would_cut_are_refused() -> None:

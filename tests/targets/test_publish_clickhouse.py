@@ -24,6 +24,7 @@ from tests.support.published import (
     build_without_publishing,
     expected,
     files,
+    give_another_key,
     kill,
     publishing,
     stop_publication,
@@ -139,6 +140,20 @@ def test_each_version_is_there_row_by_row(project: ChildProject, analytics: Anal
     assert analytics.rows() == expected(project)
 
 
+def test_rows_of_another_key_give_way(project: ChildProject, analytics: Analytics) -> None:
+    source = Source(project, SEED)
+    source.change(20)
+    project.run("build")
+    give_another_key(project)
+
+    log = project.run("run-operation", "publish_to").log
+    source.change(20)
+    project.run("build")
+
+    assert analytics.rows() == expected(project)
+    assert log.count("compared as a whole") == 1
+
+
 @pytest.mark.live
 def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
     project: ChildProject, analytics: Analytics, tmp_path: Path
@@ -222,6 +237,24 @@ def test_only_what_bears_the_warehouses_mark_is_dropped(
     failed = project.run("build", expect_ok=False).log
     assert "total is there, and was not made by publishing" in " ".join(failed.split())
     assert analytics.ask("select id from total") == [[[1]]]
+
+
+def test_a_whole_number_that_does_not_fit_is_refused(
+    project: ChildProject, analytics: Analytics
+) -> None:
+    """ClickHouse's own cast would make another number of it."""
+    path = project.inner.root / "models" / "_models.yml"
+    text = path.read_text(encoding="utf-8")
+    narrow = text.replace('"types": {}', '"types": {"id": "Int8"}', 1)
+    path.write_text(narrow, encoding="utf-8")
+    Source(project, SEED).change(200)
+    log = " ".join(project.run("build", expect_ok=False).log.split())
+    assert "Int64 cannot be safely converted into type Int8" in log
+    assert "version 1 is not published there" in log
+    path.write_text(text.replace('"types": {}', '"types": {"id": "Int32"}', 1), encoding="utf-8")
+    analytics.ask("drop view facts_now", "drop table facts_now__rows")
+    project.run("run-operation", "publish_to")
+    assert analytics.rows() == expected(project)
 
 
 def test_a_table_of_another_make_is_reported(project: ChildProject, analytics: Analytics) -> None:
