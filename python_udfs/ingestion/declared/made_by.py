@@ -41,6 +41,10 @@ def made_by(source: TableSource, zone: str, max_ahead_hours: int) -> dict[str, A
         "primary_key": list(source.primary_key),
         "cut_column": source.cut_column,
         "aliases": {name: sorted(others) for name, others in sorted(source.aliases.items())},
+        # of several names in a row the first counts; commits of before this was kept lack it
+        "order_of_aliases": {
+            name: list(others) for name, others in source.aliases.items() if len(others) > 1
+        },
         "columns": {name: _type(kind) for name, kind in source.columns.items()},
     }
 

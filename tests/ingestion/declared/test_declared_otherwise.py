@@ -58,6 +58,19 @@ def test_another_declaration_is_refused_with_what_differs(
     assert "--full-refresh -s ods_shop__o" in str(error.value)
 
 
+def test_aliases_in_another_order_are_another_declaration() -> None:
+    """Of the names that a row has the first counts."""
+    before = declared({"aliases": {"state": ["status", "old_state"]}})
+    after = declared({"aliases": {"state": ["old_state", "status"]}})
+    with pytest.raises(ValueError, match="made by another declaration") as error:
+        check_made_by("ods_shop__o", before, after)
+
+    names = '["status", "old_state"] and is ["old_state", "status"]'
+    assert f"order_of_aliases.state was {names}" in str(error.value)
+    del before["order_of_aliases"]
+    check_made_by("ods_shop__o", before, after)  # a commit of an earlier version of the project
+
+
 def test_what_changes_no_value_is_no_other_declaration() -> None:
     columns = {"state": "varchar(30)", "amount": "DECIMAL(9,2)", "id": "int"}
     same = declared({"columns": columns, "schema_version": 2, "columns_of_interest": ["state"]})
