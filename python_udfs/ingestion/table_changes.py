@@ -24,6 +24,7 @@ from python_udfs.ingestion.declared.table_settings import settings_problem, tabl
 from python_udfs.ingestion.declared.table_source import table_source
 from python_udfs.ingestion.formats.envelope import (
     COORDINATES,
+    IDENTITY,
     ROW_OPS,
     TABLE_OPS,
     of_table,
@@ -143,7 +144,10 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     with _case_sensitive(session, differ_by_case(source)):
         state = TableState(dbt, source, TableLog(readable, new, scope), day, order)
     order.note(dbt)
-    mine = new.where(scope & of_table(source.database, source.table))
+    is_mine = scope & of_table(source.database, source.table)
+    mine = new.where(is_mine)
+    if known is not None and not positions_are_places(source.format):
+        mine = _with_later_batches(mine, readable.where(is_mine), batches)
     source = _named_as_in_log(dbt, source, state, mine, known)
     state.source, day = replace(state.source, aliases=source.aliases), replace(day, source=source)
     with _case_sensitive(session, differ_by_case(source)):
@@ -323,6 +327,22 @@ def _with_corrections(new: DataFrame, binlog: DataFrame, batches: list[str]) -> 
     places = new.where(F.col("batch_id").isin(between)).select(*place).distinct()
     there = row_changes(binlog).join(F.broadcast(places), place, "left_semi")
     return new.unionByName(there.join(new, COORDINATES, "left_anti"))
+
+
+def _with_later_batches(mine: DataFrame, readable: DataFrame, batches: list[str]) -> DataFrame:
+    """New messages of a table, with those that later batches brought of the same changes before.
+
+    A message that holds what the table held anyway has no row there: a batch that is named before
+    its batch, and comes behind it, would win.
+    """
+    between, later = batches[1:-1], batches[2:]
+    if not between:
+        return mine
+    place = IDENTITY[:-1]
+    places = row_changes(mine).where(F.col("batch_id").isin(between)).select(*place).distinct()
+    there = row_changes(readable).where(F.col("batch_id").isin(later))
+    there = there.join(F.broadcast(places), place, "left_semi")
+    return mine.unionByName(there.join(mine, COORDINATES, "left_anti"))
 
 
 def _with_settled(rows: DataFrame, known: DataFrame, gone: DataFrame | None) -> DataFrame | None:

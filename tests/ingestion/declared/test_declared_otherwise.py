@@ -276,3 +276,23 @@ def test_a_batch_between_two_that_comes_last_brings_no_row_that_the_newest_lacks
     model.take({0: canal([(1, "x"), (2, "y"), (3, "z")]), 1: canal([(4, "e")])}, "between")
 
     assert states(model) == {1: "a", 4: "e"}
+
+
+@pytest.mark.parametrize("comes", ["later", "as it is read again"])
+def test_a_batch_between_two_that_comes_last_does_not_win(
+    model: Model, monkeypatch: pytest.MonkeyPatch, comes: str
+) -> None:
+    """The newest batch has the same as the log, so that no row of it is held."""
+    model.batches = ["live", "between", "newest"]
+    other, again = insert(1, 100, '"x"'), comes == "as it is read again"
+    if again:
+        model.take({0: other.replace('"state":"x"', '"state":7,"id":"one"')}, "between")
+    model.take({0: insert(1, 100)}, "newest")
+    if again:
+        model.messages["between"] = {0: other}
+        monkeypatch.setattr(ods, "hash_of_reader", lambda _: "another")
+        model.take({1: insert(2, 110)})
+    else:
+        model.take({0: other}, "between")
+
+    assert states(model) == ({1: "a", 2: "a"} if again else {1: "a"})
