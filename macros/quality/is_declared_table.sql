@@ -25,9 +25,14 @@
     {{- conditions | sort | join(' or ') if conditions else 'false' -}}
 {%- endmacro %}
 
-{# `topic` fits a shell pattern of * and ?. #}
+{# `topic` fits a shell pattern, as the typed tables read it. #}
 {% macro _is_like(pattern) -%}
-    {%- set like = pattern | replace('!', '!!') | replace('%', '!%') -%}
-    {%- set like = like | replace('_', '!_') | replace('*', '%') | replace('?', '_') -%}
-    {{- 'topic like ' ~ _sql_text(like) ~ " escape '!'" -}}
+    {%- if '[' in pattern -%}
+        {{- 'topic rlike ' ~ _sql_text(adapter.declarations.topic_regex(pattern)) -}}
+    {%- else -%}
+        {%- set like = pattern | replace('!', '!!') | replace('%', '!%') -%}
+        {%- set like = like | replace('_', '!_') | replace('*', '%') -%}
+        {%- set like = like | replace('?', '_') -%}
+        {{- 'topic like ' ~ _sql_text(like) ~ " escape '!'" -}}
+    {%- endif -%}
 {%- endmacro %}

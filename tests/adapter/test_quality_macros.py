@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable
 
 import pytest
@@ -108,3 +109,17 @@ def test_rows_of_other_blocks_partitions_topics_and_batches_are_left_out(
 ) -> None:
     compiled = project.run("compile", "--inline", OF_BLOCK).raw.results[0].node.compiled_code
     assert sorted(project.column(compiled)) == [20_000, 39_999]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["shop.[ab]", "shop.[!ab]", "shop.[a-b]*", "sh?p.[b]", "shop.[", "s[h*", "shop.?", "%op!_*"],
+)
+def test_topics_fit_a_pattern_as_the_typed_tables_read_it(
+    project: DbtProject, pattern: str
+) -> None:
+    topics = ["shop.a", "shop.b", "shop.c", "shop.ab", "shop.[", "shop_a", "s[hop", "%op!_a"]
+    rows = ", ".join(f"('{topic}')" for topic in topics)
+    asked = f"select topic from values {rows} as t(topic) where {{{{ _is_like('{pattern}') }}}}"
+    compiled = project.run("compile", "--inline", asked).raw.results[0].node.compiled_code
+    assert sorted(project.column(compiled)) == sorted(fnmatch.filter(topics, pattern))

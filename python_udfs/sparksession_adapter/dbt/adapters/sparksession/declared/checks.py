@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from fnmatch import translate
 from functools import cache
 
 from dbt.adapters.sparksession.declared.arguments import (
@@ -71,6 +72,11 @@ class Declarations:
             if node["resource_type"] == "model"
         ]
         return [source for source in sources if isinstance(source, Mapping)]
+
+    @staticmethod
+    def topic_regex(pattern: str) -> str:
+        """A shell pattern of topics as a regular expression of a whole topic."""
+        return f"^{translate(pattern)}"
 
     def check_cleaning(
         self,
