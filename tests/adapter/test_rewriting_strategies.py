@@ -208,6 +208,7 @@ def test_a_model_that_keeps_its_rows_adds_none_again_of_an_input_that_was_rewrit
 CHANGED = "select row_kind, day, id from {{ new_changes(source('src', 'days'), by=['day']) }}"
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("strategy", ["append", "append_new_rows"])
 def test_changes_that_expired_take_no_rows_of_a_model_that_keeps_them(make_project, strategy):
     by_themselves = "full_refresh=false, partial_runs=true"

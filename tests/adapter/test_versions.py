@@ -395,6 +395,7 @@ def test_tables_of_two_schemas_are_not_published_under_the_same_name(
     assert "Published as version 1" in project.run("build").log
 
 
+@pytest.mark.in_turn
 def test_what_tables_of_other_schemas_have_read_stays(make: Callable[..., DbtProject]) -> None:
     """The rows that they hold would else be read again, all of them."""
     elsewhere = B.replace("materialized='incremental'", "materialized='incremental', schema='x'")

@@ -66,10 +66,8 @@ def is_decoded_by_workers(frame: DataFrame) -> bool:
 @pytest.mark.parametrize(
     "log_format",
     [
-        "maxwell",
-        pytest.param("canal", marks=pytest.mark.in_turn),
+        *(pytest.param(name, marks=pytest.mark.in_turn) for name in ("maxwell", "canal", "events")),
         pytest.param("debezium", marks=pytest.mark.soak),
-        pytest.param("events", marks=pytest.mark.in_turn),
     ],
 )
 def test_rows_are_the_same_by_workers_by_spark_and_by_both(
