@@ -22,9 +22,11 @@ from typing import Any
 
 # what runs a dbt command: its words and its --vars -> dbt's result (success, exception, result)
 Dbt = Callable[[list[str], dict[str, Any]], Any]
-Work = dict[str, list[str]]  # day, or a period's first one -> the tables that have to write it
+# day, or a period's first day, or NO_DAY -> the tables that have to write it
+Work = dict[str, list[str]]
 
 STATE = "meta_compensation"
+NO_DAY = "null"  # the rows without a day, as the var compensate_days names them
 NAMES = ["--resource-type", "model", "--output", "name"]
 # views over several domains have nothing to write
 NOT_FOLLOWED = ["--exclude", "path:models/dqc", "path:models/meta", "path:models/dws/operations"]
@@ -121,8 +123,8 @@ def differing_periods(dbt: Dbt, tables: list[str]) -> Work:
     for name, check in checks.items():
         column = DATED[name.rpartition("_")[2]]
         sql = (
-            f"select distinct cast({column} as string) as day from {{{{ ref('{check}') }}}} "
-            f"where not is_total and {column} is not null"
+            f"select distinct coalesce(cast({column} as string), '{NO_DAY}') as day "
+            f"from {{{{ ref('{check}') }}}} where not is_total"
         )
         for (day,) in _rows(dbt, sql):
             work.setdefault(day, []).append(name)

@@ -13,7 +13,7 @@ compensated as (
     select
         commits.table_name,
         commits.summary['asked.request'] as request,
-        cast(asked.day as date) as cut_date,
+        cast(nullif(asked.day, 'null') as date) as cut_date,
         commits.summary['dbt.run'] as run_id,
         cast(
             coalesce(commits.summary['added-records'], '0') as bigint

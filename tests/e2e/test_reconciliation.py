@@ -234,6 +234,22 @@ def test_damaged_days_are_listed_found_and_rewritten(played: Played) -> None:
     assert played.warehouse.column(sql) == [3 * len(good)]
 
 
+def test_rows_without_a_day_are_rewritten_too(played: Played) -> None:
+    """They come to the totals and to no range; a month has none of them at all."""
+    query, months = played.warehouse.query, DAYS.replace("1d", "1m")
+    for table, column in ((DAYS, "cut_date"), (months, "cut_month")):
+        query(
+            f"insert into {table} by name select * except ({column}), cast(null as date) as "
+            f"{column} from {table} where {column} = (select min({column}) from {table})"
+        )
+    assert compensate(played.dbt) == 0
+    for table, column in ((DAYS, "cut_date"), (months, "cut_month")):
+        assert query(f"select * from {table} where {column} is null") == []
+    state = "select cut_date from dw.meta_compensation where cut_date is null"
+    assert played.warehouse.column(state) == [None]
+    played.check()
+
+
 @pytest.mark.soak
 def test_a_range_that_was_cut_short_goes_on_where_it_was(played: Played) -> None:
     day = max(key[0] for key in played.warehouse.daily())

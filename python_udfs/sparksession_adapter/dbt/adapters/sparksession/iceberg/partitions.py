@@ -72,14 +72,15 @@ def asked_partitions(column: str, days: Iterable[str]) -> set[str]:
     {'cut_date=2026-03-01'}
 
     Raises:
-        ValueError: something else than days.
+        ValueError: something else than days, and `null` for the rows without a day.
     """
     wrong: list[Any] = [days]
     if _is_list(days):
-        wrong = [day for day in days if not DAY.fullmatch(str(day))]
+        wrong = [day for day in days if day != NULL and not DAY.fullmatch(str(day))]
     if wrong:
         raise ValueError(
-            f"the days to rewrite must be a list of days, got {wrong[0]!r}. Example: ['2026-03-01']"
+            f"the days to rewrite must be a list of days ('{NULL}' for the rows without one), "
+            f"got {wrong[0]!r}. Example: ['2026-03-01']"
         )
     return {f"{column}={day}" for day in days}
 

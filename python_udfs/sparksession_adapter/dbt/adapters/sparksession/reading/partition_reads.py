@@ -173,7 +173,7 @@ class PartitionReads:
         the model's last commit, those that closed since then and those that days in `asked` lie in,
         which the commit names with the `request`. Also notes them for the strategy
         `replace_partitions`. A closed period stays closed, whatever becomes of the later rows.
-        Rows without a day are in no period.
+        Rows without a day are in no period: where they are asked for, those that the model has go.
         """
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
         days = self._asked(model_id, "closed_periods", by, asked, request)
@@ -223,6 +223,8 @@ class PartitionReads:
             starts.update(period_starts(recorded or closed, closed, period))
             names = ", ".join(f"date '{start}'" for start in sorted(starts))
             predicate = f"{into} in ({names})" if names else "false"
+            if NULL in partition_values(by, days):
+                predicate += f" or {into} is null"
             condition = periods_predicate(by, starts, period)
             inputs.note(model_id, replaced=ReplacedPartitions(predicate, condition))
         return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
