@@ -77,6 +77,12 @@
             and adapter.ranges.writes(flags)
             and not adapter.reading.nothing_new(model, graph)
         ) -%}
+        {%- set before = adapter.extracts.declared_before(model, extracts.complete) -%}
+        {%- if writes and before -%}
+            {%- do adapter.extracts.refuse(
+                model, _newest_extract_gone(plan, before, inputs.complete)
+            ) -%}
+        {%- endif -%}
         {%- set changes = _extract_changes(plan, inputs, writes, writes and is_incremental()) -%}
         {{- adapter.default_reads.given_by(model, 'extract_changes', changes) -}}
     {%- endif -%}
@@ -334,6 +340,26 @@
         {%- endif %}
     ) as rows_and_marks
     group by extract__at, {{ plan.key | join(', ') }}
+{%- endmacro %}
+
+{#
+    The newest extract that the table was made of, as a problem, if its declaration has gone: the
+    next extract would be compared with an older extract, and what the newest changed would stay.
+#}
+{% macro _newest_extract_gone(plan, before, complete) -%}
+    select
+        concat(
+            'extract ', string(newest.{{ plan.id }}), ' is the newest that the table was made of ',
+            'and is declared no more: declare it again, and land another behind it where it was ',
+            'wrong'
+        ) as problem
+    from (
+        select {{ plan.id }}
+        from {{ before }} as declared_before
+        order by struct({{ plan.sequence | join(', ') }}) desc
+        limit 1
+    ) as newest
+    left anti join {{ complete }} as declared on declared.{{ plan.id }} = newest.{{ plan.id }}
 {%- endmacro %}
 
 {# Texts of what keeps extracts from being used: their declarations contradict each other, or those

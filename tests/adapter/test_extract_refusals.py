@@ -224,6 +224,27 @@ def test_an_extract_whose_rows_were_deleted_is_needed_by_late_extracts_alone(pro
     assert expected % 5 in refusal(project)
 
 
+def test_an_extract_that_was_used_and_is_declared_no_more_is_refused(project: DbtProject):
+    """The next extract would be compared with the extract before it, whose rows have gone."""
+    land(project, 3, 30, {1: "x"})
+    project.run("run")
+    assert rows(project) == {(1, "x")}
+    project.query("delete from src.extracts where extract_id = 3")
+    gone = "extract 3 is the newest that the table was made of and is declared no more: declare it"
+    assert gone in refusal(project)
+    project.query("insert into src.changes values (9, 'new', '+I', 25)")
+    assert gone in refusal(project)
+    land(project, 4, 40, {1: "x", 2: "y"})
+    assert gone in refusal(project)
+    land(project, 3, 30, {}, count=1)
+    project.run("run")
+    assert rows(project) == {(1, "x"), (2, "y")}
+    project.query("delete from src.extracts where extract_id < 4")  # older extracts may go
+    land(project, 5, 50, {1: "z", 2: "y"})
+    project.run("run")
+    assert rows(project) == {(1, "z"), (2, "y")}
+
+
 WRONG = {
     MACRO: FILES[MACRO],
     "models/sources.yml": FILES["models/sources.yml"],

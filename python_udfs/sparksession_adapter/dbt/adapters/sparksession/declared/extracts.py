@@ -13,7 +13,7 @@ from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.sql import quoted
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt.adapters.sparksession.yaml_fields import Columns, Fields, RelationGiven, read_fields
 from dbt_common.exceptions import DbtRuntimeError
 from pydantic import Field, StrictInt, StrictStr
@@ -289,6 +289,22 @@ class ExtractModels:
         }
         self._warehouse.inputs.note_news(model["unique_id"], is_repaired=True)
         return checked(read_extracts, given, model, types)
+
+    def declared_before(self, model: Node, complete: Relation) -> str | None:
+        """The extracts that were declared when the model last read their declarations, as SQL; None
+        where it never did, or no declaration has gone since. Only a model that keeps its rows
+        (full_refresh: false) passes over those that go."""
+        table = complete.name_only.render()
+        read = self._warehouse.inputs.plan(model["unique_id"]).reads.get(table)
+        if (
+            read is None
+            or read.recorded is None
+            or model["config"].get("full_refresh") is not False
+        ):
+            return None
+        if not any(commit.only_removes for commit in read.commits or ()):
+            return None
+        return f"(select * from {table} version as of {read.recorded})"
 
     def refuse(self, model: Node, problems: str) -> None:
         """Refuse the run where extracts, or their declarations, have problems.
