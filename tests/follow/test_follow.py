@@ -157,6 +157,32 @@ def test_a_failed_build_is_reported_waited_for_and_tried_again(followed: Followe
         assert (parsed["version"], parsed["failed_in_a_row"], parsed["changes"]) == (2, 0, 2)
 
 
+def test_what_a_failed_build_added_to_the_log_counts_and_is_published_by_the_next(
+    followed: Followed,
+) -> None:
+    refusing = LOG.replace("cast(null as string)", "if(id < 0, 'a bad id', null)")
+    bounded = "if(sum(id) < 7, sum(id), raise_error('too high'))"
+    mended = "{{ config(materialized='table') }} " + FILES["models/total.sql"]
+    failing = mended.replace("sum(id)", bounded)
+    followed.project.write({"models/ods_log.py": refusing, "models/total.sql": failing})
+    followed.land(0, 1)
+    with followed.following() as follower:
+        follower.step()
+        followed.land(1, -5, 19)
+        assert follower.step()
+        assert "failed, again in 5 s: total" in followed.lines[-1]
+        health = follower.health
+        assert (health.changes, health.refused, health.version) == (3, 1, 1)
+        assert health.newest == {"ids": datetime.fromtimestamp(1, UTC)}, "it isn't published yet"
+
+        followed.project.write({"models/total.sql": mended})
+        assert follower.step()
+        assert (health.changes, health.refused, health.version) == (3, 1, 2)
+        assert health.newest == {"ids": datetime.fromtimestamp(19, UTC)}
+        assert health.lag == {"ids": (health.published_at - health.newest["ids"]).total_seconds()}
+        assert "version 2: 0 changes in " in followed.lines[-1]
+
+
 def test_a_process_without_its_java_starts_again_when_its_time_has_come(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

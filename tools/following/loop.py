@@ -151,6 +151,8 @@ class Follower:
         self._maintained: date | None = None
         self._warned: tuple[str, ...] = ()
         self._zone: tzinfo = UTC
+        # topic -> time of the newest change that builds have added since the last publication
+        self._unpublished: dict[str, datetime] = {}
 
     @property
     def port(self) -> int | None:
@@ -260,6 +262,10 @@ class Follower:
             self._tell("stopping: the build was ended, what it had finished stays")
             return
         self._warn(build)
+        try:
+            self._note_arrived(build)
+        except Exception as exc:  # what it did stands, whatever is unknown of it
+            self._tell(f"what the build added is unknown: {one_line(exc)}")
         if build.problem is not None:
             self._fail(build.problem, look.project)
             return
@@ -267,24 +273,17 @@ class Follower:
         self.health.in_a_row, self.health.problem = 0, None
         lag = None
         try:
-            lag = self._take_note(build)
+            lag = self._take_note()
         except Exception as exc:  # the version stands, whatever is unknown of it
             self._tell(f"what the build did is unknown: {one_line(exc)}")
         self._built = look
         self._enter("idle")
         self._tell_cycle(build, before, lag)
 
-    def _take_note(self, build: Build) -> float | None:
-        """Let the health say what a build did; seconds from the newest change that it brought to
-        its publication, where there is such a change."""
-        health, zone = self.health, self._builds.project_var("business_zone", "UTC")
-        self._zone = zone_named(str(zone))
-        published = self._builds.published()
-        if published is not None:
-            health.version = published.version
-            health.published_at = published.published_at.replace(tzinfo=UTC)
-            health.stale = published.stale
-        newest_lag = None
+    def _note_arrived(self, build: Build) -> None:
+        """Let the health count what a build added to the log, also where it failed behind that: the
+        next build publishes it and adds it no second time."""
+        health = self.health
         for log in self._builds.logs():
             added = build.added.get(log.name, 0)
             health.changes += added
@@ -295,10 +294,25 @@ class Follower:
                 if newest is None:
                     continue
                 at = newest.replace(tzinfo=UTC)
-                health.newest[topic] = max(at, health.newest.get(topic, at))
-                if health.published_at is not None:
-                    lag = health.lag[topic] = (health.published_at - at).total_seconds()
-                    newest_lag = lag if newest_lag is None else min(lag, newest_lag)
+                self._unpublished[topic] = max(at, self._unpublished.get(topic, at))
+
+    def _take_note(self) -> float | None:
+        """Let the health say what a build published; seconds from the newest change that came with
+        it to its publication, where there is such a change."""
+        health, zone = self.health, self._builds.project_var("business_zone", "UTC")
+        self._zone = zone_named(str(zone))
+        published = self._builds.published()
+        if published is not None:
+            health.version = published.version
+            health.published_at = published.published_at.replace(tzinfo=UTC)
+            health.stale = published.stale
+        newest_lag = None
+        for topic, at in self._unpublished.items():
+            health.newest[topic] = max(at, health.newest.get(topic, at))
+            if health.published_at is not None:
+                lag = health.lag[topic] = (health.published_at - at).total_seconds()
+                newest_lag = lag if newest_lag is None else min(lag, newest_lag)
+        self._unpublished.clear()
         health.memory = memory_of(self._processes())
         return newest_lag
 
