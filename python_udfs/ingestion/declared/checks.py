@@ -48,3 +48,29 @@ def check_sources(models: Sequence[Any], manifest: Any) -> Iterator[tuple[str | 
     if has_log:
         yield from ((None, problem) for problem in problems_of(sources, formats))
     yield from ((None, problem) for problem in typed_models_problems(models, manifest))
+    yield from _retracting_problems(sources, manifest)
+
+
+def _retracting_problems(
+    sources: dict[str, TableSource], manifest: Any
+) -> Iterator[tuple[str, str]]:
+    """Models that make retract rows of a table whose changes may come without the row before them:
+    these would take nulls away, and leave what they should take away."""
+    partial = {
+        node.unique_id: node.name
+        for node in manifest.nodes.values()
+        if node.resource_type == "model"
+        and node.name in sources
+        and sources[node.name].options.get("pre_images") == "any"
+    }
+    for node in sorted(manifest.nodes.values(), key=lambda node: node.name):
+        if not any(macro.endswith(".retract_rows") for macro in node.depends_on.macros):
+            continue
+        for read in sorted(partial.keys() & {*node.depends_on.nodes}):
+            yield (
+                node.unique_id,
+                f"{node.name} makes retract rows of {partial[read]}, which takes updates and "
+                "deletes without the document before them; set pre_images: required in the "
+                f"options of {partial[read]}, which refuses those, or fold its rows by their "
+                "known_columns",
+            )

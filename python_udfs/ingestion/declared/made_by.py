@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MADE_BY_PROPERTY = "ods.made_by"  # a declaration, see made_by
 READER_PROPERTY = "ods.reading"  # what decides which messages are refused, see hash_of_reader
+# of options that came later: commits of before have none of them
+LATER_DEFAULTS = {("pre_images", "any")}
 READING_ROOMS = ("formats", "tables")  # folders of the modules that read messages
 # text types whose length nothing goes by
 _PLAIN_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
@@ -37,7 +39,11 @@ def made_by(source: TableSource, zone: str, max_ahead_hours: int) -> dict[str, A
         "table": source.table,
         "topic": sorted(source.topics),
         "format": source.format,
-        "options": dict(sorted(source.options.items())),
+        "options": {
+            name: value
+            for name, value in sorted(source.options.items())
+            if (name, value) not in LATER_DEFAULTS
+        },
         "primary_key": list(source.primary_key),
         "cut_column": source.cut_column,
         "aliases": {name: sorted(others) for name, others in sorted(source.aliases.items())},

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.support.dbt_project import DbtProject
+from tests.support.dbt_project import REPO, DbtProject
 
 SETTINGS = "business_zone: UTC, cut_time_max_ahead_hours: 24, batches: [live]"
 FILES = {
@@ -168,3 +168,25 @@ def test_a_model_that_is_listed_and_not_there_is_refused_by_dbt_itself(
     parse: Callable[[Mapping[str, str]], str],
 ) -> None:
     assert "depends on a node named 'ods_gone'" in parse(lists("ods_a", "ods_b", "ods_gone"))
+
+
+def test_retract_rows_are_made_of_changes_with_the_row_before_them_alone(parse):
+    """Else an update takes nulls away, and the row that it replaced stays in the counts."""
+    declared = FILES["models/_models.yml"].replace(
+        "{database: shop, table: b,", "{database: shop, table: b, format: mongodb, OPTIONS"
+    )
+    retracted = {
+        "macros/retract_rows.sql": (REPO / "macros/changelog/retract_rows.sql").read_text("utf-8"),
+        "models/retracted.sql": """
+            with ods_b as (select * from {{ ref('ods_b') }})
+            {{ retract_rows('ods_b', ['id'], ['day']) }}
+        """,
+    }
+    problem = parse(retracted | {"models/_models.yml": declared.replace("OPTIONS", "")})
+    assert (
+        "models/retracted.sql: retracted makes retract rows of ods_b, which takes updates and "
+        "deletes without the document before them; set pre_images: required in the options of "
+        "ods_b, which refuses those, or fold its rows by their known_columns"
+    ) in problem
+    whole = declared.replace("OPTIONS", "options: {pre_images: required},")
+    assert parse(retracted | {"models/_models.yml": whole}) == ""

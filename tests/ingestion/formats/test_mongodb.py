@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from python_udfs.ingestion.declared.made_by import check_made_by, made_by
 from python_udfs.ingestion.formats.mongodb import EXTRA, images, table_moves
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import LIVE
@@ -50,9 +51,12 @@ def declared(
     columns: dict[str, str] | None = None,
     full_document: str = "lookup",
     ids: str = "any",
+    pre_images: str = "any",
     **more: Any,
 ) -> TableSource:
-    options = {"options": {"full_document": full_document, "ids": ids}}
+    options = {
+        "options": {"full_document": full_document, "ids": ids, "pre_images": pre_images},
+    }
     return source(columns or COLUMNS, **(META | options | more))
 
 
@@ -1016,3 +1020,30 @@ def test_the_latest_documents_of_random_histories(spark, debezium_s, full_docume
         rows.createOrReplaceTempView("rows")
         found = {row[0]: tuple(row)[1:] for row in spark.sql(fold_sql()).collect()}
         assert found == collection.latest()
+
+
+def test_a_change_without_the_pre_image_that_is_required_is_refused(spark):
+    """As where pre-images stop midway: they expire, or somebody turns them off."""
+    before = {"_id": 1, "status": "new", "n": 1}
+    changes: list[dict[str, Any]] = [
+        stream(fullDocument=before),
+        update({"n": 2}, fullDocumentBeforeChange=before),
+        update({"n": 3}),
+        update({"n": 3}, fullDocumentBeforeChange=None),
+        stream("replace", fullDocument=before),
+        stream("delete"),
+        stream("delete", fullDocumentBeforeChange=before),
+    ]
+    reason = "an update or delete without pre-image, which the option pre_images requires"
+    wanted = [None, None, reason, reason, reason, reason, None]
+    rows = rows_of(spark, changes, declared(pre_images="required"))
+    assert [row.image_reason for row in rows] == wanted
+    assert [row.image_reason for row in rows_of(spark, changes)] == [None] * 7
+
+
+def test_a_table_of_before_the_option_pre_images_is_of_the_same_declaration():
+    before = made_by(declared(), "UTC", 24)
+    assert before["options"] == {"full_document": "lookup", "ids": "any"}
+    required = made_by(declared(pre_images="required"), "UTC", 24)
+    with pytest.raises(ValueError, match=r"options\.pre_images was not declared"):
+        check_made_by("ods_o", before, required)

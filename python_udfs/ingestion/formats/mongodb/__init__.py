@@ -38,7 +38,8 @@ What a change holds of its document; the typed row holds no more, in the columns
   Post-images are exact: declare them by the option `full_document`. With a pre-image, the columns
   that the update doesn't tell have their values from it.
 - Without a pre-image `before` is null, of an update or delete too, and metadata_changes with it:
-  such rows can't be made retract rows. They can be folded: a column's value is the value in its
+  such rows can't be made retract rows, of which a table takes none by the option `pre_images`.
+  They can be folded: a column's value is the value in its
   newest row that knows it. The other fields are those of the newest document_rest, changed by
   each document_patch behind it.
 - An update may set a part of a column: an element of an array, a field of a nested document,
@@ -83,6 +84,8 @@ OPTIONS = {
     "full_document": ("lookup", "whenAvailable", "required"),
     # which types of ids a text column of the key takes
     "ids": ("any", "texts"),
+    # whether an update or delete without the document before it is refused
+    "pre_images": ("any", "required"),
 }
 WHOLE_IMAGES = False  # an update may tell only what it changed
 EXACT_NAMES = True  # collections may differ in upper and lower case alone

@@ -134,6 +134,12 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             F.lit("an update without post-image, which the option full_document requires"),
         )
         .when(
+            (is_update | is_delete)
+            & F.col("_before_text").isNull()
+            & (source.options["pre_images"] == "required"),
+            F.lit("an update or delete without pre-image, which the option pre_images requires"),
+        )
+        .when(
             ~is_delete & ~F.col("_described") & F.col("_after").isNull(),
             F.lit("no `fullDocument` (Debezium: no `after`)"),
         )
