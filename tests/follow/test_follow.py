@@ -183,6 +183,44 @@ def test_what_a_failed_build_added_to_the_log_counts_and_is_published_by_the_nex
         assert "version 2: 0 changes in " in followed.lines[-1]
 
 
+def test_a_landing_folder_that_is_back_is_no_failure_any_more(followed: Followed) -> None:
+    """Nothing is new then, so no build would take the failure back."""
+    followed.land(0, 1)
+    topics, away = followed.landing / "topics", followed.landing / "away"
+    with followed.following() as follower:
+        follower.step()
+        topics.rename(away)
+        assert follower.step()
+        assert "failed, again in 5 s: No landing folder" in followed.lines[-1]
+        assert "1 builds failed" in check(followed.settings.folder, failures_allowed=0)
+        away.rename(topics)
+        followed.clock += loop.BACK_OFF_SECONDS[0]
+        assert not follower.step()
+        assert (follower.health.in_a_row, follower.health.problem) == (0, None)
+        assert follower.health.state == "idle"
+        assert check(followed.settings.folder, failures_allowed=0) is None
+
+
+def test_after_a_failed_build_another_is_made_though_all_looks_as_before_it(
+    followed: Followed,
+) -> None:
+    """As where the file that made it fail is taken away: the log holds its messages."""
+    followed.land(0, 1)
+    with followed.following() as follower:
+        follower.step()
+        build = follower._builds.build
+        follower._builds.build = lambda: replace(build(), problem="no memory")
+        followed.land(1, 5)
+        assert follower.step()
+        assert "failed, again in 5 s: no memory" in followed.lines[-1]
+        (followed.landing / "topics" / "ids" / "partition=0" / "ids+0+0000000001.jsonl").unlink()
+        follower._builds.build = build
+        followed.clock += loop.BACK_OFF_SECONDS[0]
+        assert follower.step()
+        assert follower.health.in_a_row == 0
+        assert not follower.step()
+
+
 def test_a_process_without_its_java_starts_again_when_its_time_has_come(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

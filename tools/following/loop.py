@@ -224,6 +224,9 @@ class Follower:
             self._fail(one_line(exc), files)
             return True
         if look == self._built:
+            if self.health.in_a_row:  # what could not be looked at is there again, as it was
+                self.health.in_a_row, self.health.problem = 0, None
+                self._tell("nothing is new, and what failed is mended")
             self._maintain()
             return False
         self._cycle(look)
@@ -267,6 +270,8 @@ class Follower:
         except Exception as exc:  # what it did stands, whatever is unknown of it
             self._tell(f"what the build added is unknown: {one_line(exc)}")
         if build.problem is not None:
+            # what it finished isn't published: the next build has to, whatever it sees
+            self._built = None
             self._fail(build.problem, look.project)
             return
         self.health.cycles += 1
