@@ -44,6 +44,7 @@ def follow(
 ) -> None:
     """Keep the warehouse fresh: build what lands, publish it, and go on."""
     from tools.follow import main, main_of_check, settings_of
+    from tools.following.health import HealthError
     from tools.following.loop import window_of
 
     try:
@@ -51,7 +52,10 @@ def follow(
     except ValueError as exc:
         raise click.BadParameter(str(exc), param_hint="--maintenance") from None
     settings = settings_of(pause=pause, select=select, window=window, port=port, cycles=cycles)
-    sys.exit(main_of_check(settings, check) if check else main(settings))
+    try:
+        sys.exit(main_of_check(settings, check) if check else main(settings))
+    except HealthError as exc:
+        raise click.ClickException(str(exc)) from None
 
 
 @cli.command()

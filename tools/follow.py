@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from contextlib import suppress
@@ -32,6 +33,7 @@ from tools.following.health import check
 from tools.following.loop import Follower, Settings, StartAgainError, Window, options_of
 
 STOP_SECONDS = 30.0  # that the nodes being built have to end in
+JAVA_SECONDS = 60.0  # that Java has to end in before the process starts again
 FAILURES_ALLOWED = 2  # one after another, of a process that is ready
 # much is compiled in the life of this process: room for it, or Spark stops
 JAVA = "-XX:ReservedCodeCacheSize=384m"
@@ -96,7 +98,11 @@ def start_again(arguments: list[str]) -> None:
             gateway.shutdown()
         if process is not None:
             process.stdin.close()
-            process.wait(60)
+            try:
+                process.wait(JAVA_SECONDS)
+            except subprocess.TimeoutExpired:  # it would keep its memory beside the next
+                process.kill()
+                process.wait()
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "tools", *arguments])
 

@@ -4,22 +4,29 @@ taken."""
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dbt.adapters.sparksession import interrupts
 from dbt.adapters.sparksession.java_process import why_ended
+from pyspark import SparkContext
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT
+from tools import follow
 from tools.following import loop
 from tools.following.builds import Builds
-from tools.following.health import check
+from tools.following.health import Health, HealthError, HealthFiles, check
 from tools.following.loop import Follower, Settings, StartAgainError, options_of
 
 LOG = """
@@ -61,6 +68,9 @@ FILES = {
     """,
     "models/total.sql": "select count(*) as n, sum(id) as total from {{ ref('ids') }}",
 }
+
+
+SLEEPS = "import time; time.sleep(600)"
 
 
 class Followed:
@@ -219,6 +229,52 @@ def test_after_a_failed_build_another_is_made_though_all_looks_as_before_it(
         assert follower.step()
         assert follower.health.in_a_row == 0
         assert not follower.step()
+
+
+def test_health_files_that_cannot_be_written_do_not_end_it(followed: Followed) -> None:
+    """As on a full disk, where builds fail too; and where somebody took their folder away."""
+    folder = followed.settings.folder
+    followed.land(0, 1)
+    with followed.following() as follower:
+        follower.step()
+        shutil.rmtree(folder)
+        folder.write_text("no folder")
+        followed.land(1, "bad")
+        assert follower.step()
+        assert "failed, again in 5 s: ods_log" in followed.lines[-1]
+        folder.unlink()
+        followed.land(1, 5)
+        followed.clock += loop.BACK_OFF_SECONDS[0]
+        assert follower.step()
+        assert followed.total() == [{"n": 2, "total": 6}]
+        assert check(folder, failures_allowed=0) is None
+
+
+def test_a_port_or_folder_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
+    files = HealthFiles(tmp_path / "first", Health(), 0)
+    try:
+        for port in (files.port, 70_000):
+            with pytest.raises(HealthError, match=rf"^Port {port} of 127\.0\.0\.1 can't be taken"):
+                HealthFiles(tmp_path / "second", Health(), port)
+    finally:
+        files.close()
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(HealthError, match="The health files can't be written into "):
+        HealthFiles(tmp_path / "file", Health())
+
+
+def test_a_java_that_does_not_end_is_killed_before_the_process_starts_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", SLEEPS], stdin=subprocess.PIPE) as java:
+        gateway = SimpleNamespace(proc=java, shutdown=lambda: None)
+        monkeypatch.setattr(SparkContext, "_gateway", gateway)
+        monkeypatch.setattr(follow, "JAVA_SECONDS", 0.1)
+        began: list[tuple[str, list[str]]] = []
+        monkeypatch.setattr(os, "execv", lambda *words: began.append(words))
+        follow.start_again(["follow"])
+        assert java.poll() is not None
+    assert began == [(sys.executable, [sys.executable, "-m", "tools", "follow"])]
 
 
 def test_a_process_without_its_java_starts_again_when_its_time_has_come(

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +19,10 @@ BEAT_SECONDS = 5.0
 ALIVE_WITHIN_SECONDS = 60.0  # of its last beat
 LOCAL = "127.0.0.1"
 PREFIX = "binlog_warehouse_"
+
+
+class HealthError(Exception):
+    """The health can't be shown as it was asked for; the message names what to do."""
 
 
 @dataclass
@@ -148,6 +153,9 @@ class HealthFiles:
         folder: of the files health.json and metrics.prom.
         health: what is written; the owner changes it.
         port: of 127.0.0.1, with /health and /metrics; 0: a free one, None: none.
+
+    Raises:
+        HealthError: the folder can't be written, or the port can't be taken.
     """
 
     def __init__(self, folder: Path, health: Health, port: int | None = None) -> None:
@@ -155,11 +163,22 @@ class HealthFiles:
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._write()
+        except OSError as exc:
+            raise HealthError(
+                f"The health files can't be written into {folder} ({exc.strerror}): let the user "
+                "of `make follow` write there."
+            ) from exc
         if port is not None:
-            self._server = ThreadingHTTPServer((LOCAL, port), _handler(health))
+            try:
+                self._server = ThreadingHTTPServer((LOCAL, port), _handler(health))
+            except (OSError, OverflowError) as exc:
+                raise HealthError(
+                    f"Port {port} of {LOCAL} can't be taken for /health and /metrics ({exc}): "
+                    "choose another by FOLLOW_PORT or --port, or 0 for any that is free."
+                ) from exc
             threading.Thread(target=self._server.serve_forever, name="port", daemon=True).start()
-        self.write()
         threading.Thread(target=self._beat, name="health", daemon=True).start()
 
     @property
@@ -168,13 +187,20 @@ class HealthFiles:
         return self._server.server_address[1] if self._server is not None else None
 
     def write(self) -> None:
-        """Write both files, each in one step."""
+        """Write both files; where that fails they stay as they are until the next beat, as on a
+        full disk: the warehouse is followed all the same."""
+        with suppress(OSError):
+            self._write()
+
+    def _write(self) -> None:
+        """Write both files, each in one step, and their folder where somebody took it away."""
         now = datetime.now(UTC)
         texts = {
             HEALTH_FILE: as_json(self._health, now),
             METRICS_FILE: as_metrics(self._health, now),
         }
         with self._lock:
+            self._folder.mkdir(parents=True, exist_ok=True)
             for name, text in texts.items():
                 new = self._folder / f".{name}.new"
                 new.write_text(text, encoding="utf-8")
@@ -190,10 +216,7 @@ class HealthFiles:
 
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_SECONDS):
-            try:
-                self.write()
-            except OSError:  # a full disk: the next beat may come through
-                continue
+            self.write()
 
 
 def _handler(health: Health) -> type[BaseHTTPRequestHandler]:
