@@ -87,6 +87,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/recovery.py", "reliability/test_places.py"),
     (ADAPTER + "/place.py", "reliability/test_places.py reliability/test_one_writer.py"),
     (ADAPTER + "/default_reads.py", "adapter/test_default_reads.py adapter/test_random_models.py"),
+    (ADAPTER + "/reading/named_values.py", "adapter/test_named_values.py"),
     (ADAPTER + "/reading/given_queries.py", "adapter/test_given_queries.py"),
     (ADAPTER + "/reading/clock_queries.py", "adapter/test_clock_queries.py"),
     (ADAPTER + "/reading/*_queries.py", QUERIES),

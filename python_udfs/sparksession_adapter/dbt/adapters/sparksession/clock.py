@@ -17,7 +17,7 @@ GOES_BY_CLOCK = re.compile(
     r"\b(?:current_(?:date|time|timestamp|user|database|schema|catalog)\b|session_user\b|"
     r"localtimestamp\b|unix_timestamp\s*\(\s*\)|tablesample\b|run_started_at\b|"
     r"invocation_id\b|invocation_args_dict\b|selected_resources\b|flags\.(?-i:[A-Z])|"
-    r"modules\.(?:datetime|pytz)\b|call\s+statement\b|adapter\.execute\b|"
+    r"modules\.(?:datetime|pytz)\b|call\s*+(?:\(\s*+\w*+\s*+\)\s*+)?statement\b|adapter\.execute\b|"
     r"(?:now|curdate|user|rand|randn|random|randstr|uniform|shuffle|uuid|input_file_name|"
     r"input_file_block_(?:start|length)|monotonically_increasing_id|spark_partition_id|"
     r"(?:try_)?reflect|java_method)`?\s*\()|"

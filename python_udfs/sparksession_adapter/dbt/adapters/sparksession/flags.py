@@ -22,7 +22,7 @@ UNREAD_PROPERTY = "dbt.unread"
 # of the node itself, not of what it read
 KEPT_PROPERTIES = ("dbt.run", MODEL_PROPERTY, "dbt.code", UNREAD_PROPERTY)
 WRITING = ("run", "build", "seed", "snapshot", "retry", "clone")
-VAR = re.compile(r"""\bvar\(\s*['"](\w+)['"]""")  # of a macro or a model
+VAR = re.compile(r"""\bvar\s*\(\s*['"](\w+)['"]""")  # of a macro or a model
 BUILT_KINDS = ("model", "seed", "snapshot")
 
 

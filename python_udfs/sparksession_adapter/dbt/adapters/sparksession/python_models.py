@@ -200,9 +200,7 @@ class SessionJobHelper(PythonJobHelper):
         return self.services.declarations.meta_of(self._table_of(frame, "meta_of"))
 
     def _project_var(self, name: str, default: Any = None) -> Any:
-        config = self.warehouse.config
-        given = {**config.vars.to_dict(), **config.cli_vars}
-        return given.get(name, default)
+        return self.warehouse.vars_of(self.model).get(name, default)
 
     @staticmethod
     def _report(exc: BaseException, path: str) -> str:

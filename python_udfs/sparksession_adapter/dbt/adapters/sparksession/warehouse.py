@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dbt import selected_resources
-from dbt.adapters.sparksession.edges import Foreign, Graph, Node
+from dbt.adapters.sparksession.edges import Foreign, Graph, Json, Node
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot, kept_histories
 from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING, Inputs
@@ -95,6 +95,13 @@ class Warehouse:
     def session(self) -> Any:
         """The calling thread's Spark session."""
         return own_session(self.credentials).session
+
+    def vars_of(self, node: Node) -> Json:
+        """The vars as a node sees them: the command line's before those of its package."""
+        declared = self.config.vars.to_dict()
+        of_package = declared.get(node["package_name"])
+        scoped = of_package if isinstance(of_package, dict) else {}
+        return {**declared, **scoped, **self.config.cli_vars}
 
     def set_snapshot_property(self, key: str, value: str) -> None:
         """Let the node's next commit carry key = value."""

@@ -26,11 +26,17 @@ from dbt.adapters.sparksession.reading.macro_calls import (
     JINJA,
     called_by,
     handed_macros,
-    has_as_value,
     passes_on,
     used_macros,
 )
 from dbt.adapters.sparksession.reading.named_inputs import moved_inputs, named_inputs, other_maker
+from dbt.adapters.sparksession.reading.named_values import (
+    ENV_VAR,
+    asks_what_may_change,
+    may_call_any_var,
+    python_reads,
+    vars_called,
+)
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.context import get_invocation_context
@@ -76,18 +82,11 @@ COMMAND_VARS = frozenset(
         *("test_again", "versions_days", "versions_kept"),
     }
 )
-# a var and its default, where that is a number, a text or a truth value
-VAR = re.compile(
-    r"""\bvar\(\s*['"](?P<name>\w+)['"]\s*(?:,\s*(?:default\s*=\s*)?"""
-    r"""(?P<default>-?\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"|true|false)\s*\))?"""
-)
 # the macro that declares what a model counts: that may change in what no row depends on, so it is
 # compared by itself, see record_count
 DECLARES_COUNT = re.compile(
     r"\b(?:daily_cut|roll_up|metric_rows)\(\s*(?:(?:count|metric)\s*=\s*)?(?P<macro>\w+)\(\)"
 )
-# the same as VAR in a Python model, where the default is a part of its code
-PROJECT_VAR = re.compile(r"""\bproject_var\(\s*['"](?P<name>\w+)['"]""")
 READS_META = re.compile(r"\.meta(?:_get|_require|_of)?\b|['\"]meta['\"]")
 READS_CONFIG = re.compile(r"""\bconfig(?:\.(?:get|require)\(\s*['"]|\.|\[['"])(?P<name>\w+)""")
 READS_NODE = re.compile(r"""(?<![.\w])model(?:\.|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
@@ -95,12 +94,9 @@ YAML_READ = frozenset({"columns", "description", "tags"})  # of a node, beside i
 READS_GRAPH = re.compile(r"(?<![.\w'\"])graph\b")
 # parts of `meta` that make no row of a model
 OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_times"})
-# the same of an environment variable
-ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
 TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
 # what rows may go by where SQL hands the target on as a whole
 PARTS_OF_TARGET = ("name", "target_name", "profile_name", "schema", "database", "type")
-NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])""")
 # parts of a definition that older adapters didn't note
 LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports", "all_vars")
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
@@ -109,6 +105,12 @@ LONGEST_VALUE = 80  # characters of a var's value that a commit shows
 def default_strategy(config: Settings) -> str:
     """Strategy of an incremental model that names none: with a key its rows are updated."""
     return MERGING if config.get("unique_key") else "append"
+
+
+def mark_of_vars(values: Settings) -> str:
+    """A short hash of all vars that may make rows."""
+    known = {name: value for name, value in values.items() if name not in COMMAND_VARS}
+    return mark_of(json.dumps(known, sort_keys=True, default=str))
 
 
 def views_below(node: Node, nodes: Graph) -> list[Given]:
@@ -239,17 +241,11 @@ def definition_of(
         for by_view in used_by_views
         if by_view.package_name not in ENGINE_PACKAGES
     ]
-    called: Json = {}
     is_python = node.get("language") == "python"
     texts = [] if is_python else [node["raw_code"], *(macro.macro_sql for macro in used)]
     texts += [*(view.raw_code for view in views), *(by_view.macro_sql for by_view in used_by_views)]
-    if is_python:
-        called = {found["name"]: None for found in PROJECT_VAR.finditer(node["raw_code"])}
-    for text in texts:
-        for found in VAR.finditer(text):
-            default = found["default"]
-            value = yaml.safe_load(default) if default else None
-            called[found["name"]] = called.get(found["name"]) if default is None else value
+    reads = python_reads(node["raw_code"]) if is_python else None
+    called = vars_called(texts) | dict.fromkeys(reads.vars if reads else ())
     if is_python:
         code = {"code": code_mark(node["raw_code"])}
         if READS_META.search(node["raw_code"]):
@@ -275,7 +271,7 @@ def definition_of(
     own_texts = texts_of(node, macros, views)
     around = {
         f"environment variable {name}": mark_of(str((env or {}).get(name)))
-        for name in sorted(set(env_read))
+        for name in sorted({*env_read, *(reads.env if reads else ())})
     }
     for text in own_texts:
         for found in ENV_VAR.finditer(text):
@@ -288,10 +284,8 @@ def definition_of(
         if "target" in text and passes_on(text, "target"):
             values_of_target = {name: (target or {}).get(name) for name in PARTS_OF_TARGET}
             around["target"] = mark_of(json.dumps(values_of_target, sort_keys=True, default=str))
-    some = (text for text in own_texts if "var" in text)
-    if any(NAMED_BY_EXPRESSION.search(text) or has_as_value(text, "var") for text in some):
-        known = {name: value for name, value in values.items() if name not in COMMAND_VARS}
-        code["all_vars"] = mark_of(json.dumps(known, sort_keys=True, default=str))
+    if any(map(may_call_any_var, own_texts)) or (reads and reads.any_var):
+        code["all_vars"] = mark_of_vars(values)
     configs = dict(node["config"])
     names_none = not configs.get("incremental_strategy")
     if configs.get("materialized") == "incremental" and names_none and configs.get("unique_key"):
@@ -392,12 +386,7 @@ class Definitions:
         if model.get("language") != "sql" and "source" in (model["config"].get("meta") or {}):
             return {"sql": model["language"]}
         manifest: Foreign = self._warehouse.manifest()
-        declared = self._warehouse.config.vars.to_dict()
-        values = {
-            **declared,
-            **declared.get(model["package_name"], {}),
-            **self._warehouse.config.cli_vars,
-        }
+        values = self._warehouse.vars_of(model)
         views = views_below(model, manifest.nodes)
         parents = (manifest.nodes.get(node) for node in model["depends_on"]["nodes"])
         metas = [parent.config.get("meta") or {} for parent in parents if parent is not None]
@@ -424,10 +413,11 @@ class Definitions:
         if model.get("language") == "python":
             imported = imported_code(model["raw_code"], Path(self._warehouse.config.project_root))
             for text in imported.texts if imported else ():
-                names = {found["name"] for found in PROJECT_VAR.finditer(text)} - COMMAND_VARS
-                now["vars"] = {name: shown(values.get(name)) for name in sorted(names)} | now[
-                    "vars"
-                ]
+                reads = python_reads(text)
+                names = sorted(reads.vars - COMMAND_VARS)
+                now["vars"] = {name: shown(values.get(name)) for name in names} | now["vars"]
+                if reads.any_var:
+                    now["all_vars"] = mark_of_vars(values)
                 if READS_META.search(text):
                     now["meta"] = meta_mark([model["config"].get("meta") or {}, *metas])
             if imported:
@@ -457,6 +447,8 @@ class Definitions:
         manifest: Foreign = self._warehouse.manifest()
         views = views_below(model, manifest.nodes)
         texts = texts_of(model, manifest.macros, views)
+        if model.get("language") != "python" and any(map(asks_what_may_change, texts)):
+            return True
         return any(map(goes_by_clock, [*texts, model.get("compiled_code")]))
 
     def changed_definition(self, model: Node, is_rebuild: bool) -> str:

@@ -143,7 +143,10 @@ def has_as_value(text: str, name: str) -> bool:
     except TemplateSyntaxError:  # a tag of dbt's own
         return name in _words(text)
     called = {id(call.node) for call in tree.find_all(nodes.Call)}
-    looked_up = (item.arg for item in tree.find_all(nodes.Getitem))
+    looked_up = [item.arg for item in tree.find_all(nodes.Getitem)]
+    for call in tree.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Getattr) and call.node.attr == "get":
+            looked_up += call.args[:1]
     return any(
         found.name == name and id(found) not in called for found in tree.find_all(nodes.Name)
     ) or any(isinstance(key, nodes.Const) and key.value == name for key in looked_up)
