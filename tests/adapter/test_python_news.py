@@ -70,3 +70,32 @@ def test_no_rows_take_the_place_of_those_that_a_model_held(project):
         small.write({"models/least": str(least)})
         small.run("run")
         assert sorted(small.column("select id from dw.open")) == held
+
+
+def test_rows_that_a_run_did_not_ask_for_are_new_in_the_next(project):
+    branched = """
+        def model(dbt, session):
+            dbt.config({config})
+            rows = dbt.source("src", "x")
+            if dbt.is_incremental and rows.count() == 2:
+                return rows{branch}
+            return dbt.new_rows(rows)
+    """
+    small = project(
+        {
+            "models/waits.py": branched.format(config=ADDS, branch=".limit(0)"),
+            "models/waits_to_count.py": branched.format(config=COUNTS, branch=".limit(0)"),
+            "models/adds.py": branched.format(config=ADDS, branch=".where('id > 1')"),
+        },
+        "insert into src.x values (1, 1)",
+    )
+    small.run("run")
+    small.query("insert into src.x values (2, 2)")
+    results = small.run("run", expect_ok=False).results
+    small.query("insert into src.x values (3, 3)")
+    small.run("run")
+
+    assert {results[name].message for name in ("waits", "waits_to_count")} == {"nothing new"}
+    assert "adds adds rows in a run that asked for nothing new, though" in results["adds"].message
+    for name in results:
+        assert small.column(f"select id from dw.{name} order by id") == [1, 2, 3], name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +14,8 @@ from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
 from dbt.adapters.sparksession.read_plans import MergedRows, ReadPlan
-from dbt.adapters.sparksession.reading.definitions import MERGING
-from dbt.adapters.sparksession.reading.news import ADDING, OVERWRITING
+from dbt.adapters.sparksession.reading.definitions import MERGING, PARTIAL_RUNS
+from dbt.adapters.sparksession.reading.news import ADDING, OVERWRITING, strategy_of
 from dbt.adapters.sparksession.services import Services
 from dbt.adapters.sparksession.session import (
     REFUSALS,
@@ -28,6 +29,7 @@ from dbt_common.invocation import get_invocation_id
 MERGING_STRATEGY = "append_or_merge"
 # what a model's code asks its handle to find out what the model holds
 OF_ITSELF = frozenset({"is_incremental", "this", "own_rows_since", "snapshot_property"})
+ASKS_FOR_NEWS = re.compile(r"\.new_(?:rows|changes)\b")
 
 
 def result_view(alias: str) -> str:
@@ -144,13 +146,30 @@ class SessionJobHelper(PythonJobHelper):
         strategy = self.model["config"].get("incremental_strategy")
         # unchanged inputs don't prove it: a Python model may read more than dbt knows of
         changes_none = strategy is None or strategy in (*ADDING, MERGING, OVERWRITING)
-        if self._incremental and changes_none and self._plan().unchanged and frame.isEmpty():
-            self._answer(nothing_new=True)
-            return
+        left_out = self._leaves_news_out()
+        if self._incremental and changes_none and (self._plan().unchanged or left_out):
+            # a commit would record as read what this run didn't ask for
+            if frame.isEmpty():
+                self._answer(nothing_new=True)
+                return
+            if left_out and strategy_of(self.model) in ADDING:
+                raise ValueError(
+                    f"{self.model['name']} adds rows in a run that asked for nothing new, though "
+                    "its code asks for it in a branch that the run didn't take, so that no later "
+                    "run would read what came; call dbt.new_rows(..) before the branch, return "
+                    f"None in it, or, if each run's result is meant by itself, set "
+                    f"{PARTIAL_RUNS}=True in dbt.config(..)"
+                )
         if strategy == "merge" or self._plan().python.merged:
             # Spark 4.1 has no plan for a MERGE from a DataFrame's view
             frame = checkpointed(frame, eager=False)
         frame.createOrReplaceTempView(result_view(self.model["alias"]))
+
+    def _leaves_news_out(self) -> bool:
+        """Whether the model's code asks for what is new, and didn't in this run."""
+        asks = ASKS_FOR_NEWS.search(self.model["raw_code"]) is not None
+        means_it = bool(self.model["config"].get(PARTIAL_RUNS))
+        return asks and not means_it and not self._plan().news.is_asked
 
     def _merge_rows(
         self, by: Sequence[str], within: Sequence[str] = (), gone_when: str | None = None
