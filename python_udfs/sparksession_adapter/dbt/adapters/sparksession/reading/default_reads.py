@@ -42,6 +42,7 @@ from dbt.adapters.sparksession.reading.news import (
     REPLACING,
     REPLACING_ALL,
     STORED,
+    asks_for_news,
     is_live,
     problem_found,
     replaces_by_a_part,
@@ -159,6 +160,15 @@ class DefaultReads:
             elif not (asks_itself and (is_rebuild or self._reads_own_table(model, sql))):
                 self._check_results_of_runs(model, plan, sql, strategy in ADDING)
             return
+        if is_sql and not is_rebuild and not config.get(PARTIAL_RUNS):
+            untaken = asks_for_news(model["raw_code"])
+            if untaken:
+                raise CompilationError(
+                    f"{model['name']}: its SQL calls {untaken} in a branch that this run doesn't "
+                    "take, and what the run reads is recorded as read, so that no later run would "
+                    f"read what came; call {untaken} before the branch, or, if each run's result "
+                    f"is meant by itself, say {PARTIAL_RUNS}=true in its config."
+                )
         if asks_itself and not config.get(PARTIAL_RUNS):
             self._warn_of_late_rows(model)
         if strategy == MERGING or asks_itself or may_add_all(model):

@@ -11,7 +11,9 @@ from dbt.adapters.sparksession.reading.definitions import (
     default_strategy,
     used_macros,
 )
+from dbt.adapters.sparksession.reading.macro_calls import CALLED, JINJA
 from dbt.adapters.sparksession.reading.query_parts import UnreadableQuery
+from dbt.adapters.sparksession.sql_texts import without_comments
 from dbt_common.exceptions import CompilationError
 
 logger = AdapterLogger("Spark")
@@ -103,6 +105,18 @@ def models_read_as_sources(manifest: Foreign) -> list[str]:
                     f"ref('{model}') instead."
                 )
     return found
+
+
+def asks_for_news(sql: str) -> str | None:
+    """Name of a macro by which SQL with Jinja asks for what is new in any branch, else None.
+
+    >>> asks_for_news("{% if a %}x{% else %}{{ new_rows(ref('x')) }}{% endif %}")
+    'new_rows'
+    >>> asks_for_news("x {# {{ new_rows(ref('x')) }} #}")
+    """
+    jinja = JINJA.findall(without_comments(sql))
+    called = {name for part in jinja for name in CALLED.findall(part)}
+    return min(called & READS_OF_NEWS, default=None)
 
 
 def is_live(model: Node) -> bool:
