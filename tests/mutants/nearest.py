@@ -86,7 +86,11 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/copies.py", "reliability/test_places.py"),
     (ADAPTER + "/recovery.py", "reliability/test_places.py"),
     (ADAPTER + "/place.py", "reliability/test_places.py reliability/test_one_writer.py"),
-    (ADAPTER + "/default_reads.py", "adapter/test_default_reads.py adapter/test_random_models.py"),
+    (
+        ADAPTER + "/default_reads.py",
+        "adapter/test_default_reads.py adapter/test_random_models.py "
+        "adapter/test_news_in_branches.py",
+    ),
     (ADAPTER + "/reading/named_values.py", "adapter/test_named_values.py"),
     (ADAPTER + "/reading/given_queries.py", "adapter/test_given_queries.py"),
     (ADAPTER + "/reading/clock_queries.py", "adapter/test_clock_queries.py"),
