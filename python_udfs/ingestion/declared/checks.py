@@ -64,7 +64,9 @@ def _retracting_problems(
         and sources[node.name].options.get("pre_images") == "any"
     }
     for node in sorted(manifest.nodes.values(), key=lambda node: node.name):
-        if not any(macro.endswith(".retract_rows") for macro in node.depends_on.macros):
+        # of a macro that isn't there dbt notes None
+        macros = [macro for macro in node.depends_on.macros if macro is not None]
+        if not any(macro.endswith(".retract_rows") for macro in macros):
             continue
         for read in sorted(partial.keys() & {*node.depends_on.nodes}):
             yield (
