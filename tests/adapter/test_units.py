@@ -306,7 +306,7 @@ def test_asked_days_are_named_as_the_summaries_name_partitions():
 
 @pytest.mark.parametrize("days", ["2026-03-01", ["2026-03-01' or true"], ["march"], [20260301]])
 def test_asked_days_that_are_invalid_are_named(days):
-    with pytest.raises(ValueError, match="must be a list of days .*, got"):
+    with pytest.raises(ValueError, match=r"must be a list of days .*, got"):
         asked_partitions("day", days)
 
 
