@@ -16,8 +16,10 @@
     {%- set as_of = as_of | string if as_of else none -%}
     {%- set cut = _checked_count(count) -%}
     {%- set grain = cut.dimensions + cut['values'] -%}
-    {%- set totals = _sum_of_levels(cut, grain, _levels(cut, days, months, years, as_of)) -%}
-    {%- if cut.sums | length == cut.measures | length -%}
+    {%- set all_add_up = cut.sums | length == cut.measures | length -%}
+    {%- set levels = _levels(cut, days, months, years, as_of) -%}
+    {%- set totals = _sum_of_levels(cut, grain, levels, all_add_up) -%}
+    {%- if all_add_up -%}
         {{- totals -}}
     {%- else -%}
         {%- set counted = cut.sums[cut.count].change -%}
@@ -74,8 +76,7 @@
 
 {# Measures by their own names; where some are of values (min, max, count_distinct) by those of the
    levels, as the sum over all values is still to come. #}
-{% macro _sum_of_levels(cut, grain, levels) -%}
-    {%- set all_add_up = cut.sums | length == cut.measures | length %}
+{% macro _sum_of_levels(cut, grain, levels, all_add_up) -%}
     select
         {%- for column in grain %}
         {{ column }},

@@ -38,10 +38,9 @@ What a change holds of its document; the typed row holds no more, in the columns
   Post-images are exact: declare them by the option `full_document`. With a pre-image, the columns
   that the update doesn't tell have their values from it.
 - Without a pre-image `before` is null, of an update or delete too, and metadata_changes with it:
-  such rows can't be made retract rows, of which a table takes none by the option `pre_images`.
-  They can be folded: a column's value is the value in its
-  newest row that knows it. The other fields are those of the newest document_rest, changed by
-  each document_patch behind it.
+  such rows can't be made retract rows, and the option `pre_images: required` refuses them. They
+  can be folded: a column's value is the value in its newest row that knows it. The other fields
+  are those of the newest document_rest, changed by each document_patch behind it.
 - An update may set a part of a column: an element of an array, a field of a nested document,
   which a key like tags.0 shows. The column's value isn't known then, unless by a post-image;
   such a change is refused. Declare the parts (see below), or let the column stay in
@@ -82,7 +81,7 @@ OPTIONS = {
     # what the document of an update is: looked up (may be later), or the post-image, where there
     # is one (else the update names its fields), or always
     "full_document": ("lookup", "whenAvailable", "required"),
-    # which types of ids a text column of the key takes
+    # which types of ids a text column of an _id takes
     "ids": ("any", "texts"),
     # whether an update or delete without the document before it is refused
     "pre_images": ("any", "required"),

@@ -22,9 +22,8 @@ SUPPORT = {
     ConstraintType.primary_key: ConstraintSupport.NOT_SUPPORTED,
     ConstraintType.foreign_key: ConstraintSupport.NOT_SUPPORTED,
 }
-HELD_PROPERTY = (
-    "dbt.constraints"  # of a commit: by which constraints the table's rows were looked at
-)
+# of a commit: by which constraints the table's rows were looked at
+HELD_PROPERTY = "dbt.constraints"
 
 
 class HeldConstraints:

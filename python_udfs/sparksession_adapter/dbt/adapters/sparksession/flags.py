@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -12,6 +11,7 @@ from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, History
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.keyed.tables import FOLD_PROPERTIES, stored_table_of
 from dbt.adapters.sparksession.reading.microbatch import is_microbatch, replaces_whole_table
+from dbt.adapters.sparksession.reading.named_values import VAR
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt.flags import get_flags
@@ -22,7 +22,6 @@ UNREAD_PROPERTY = "dbt.unread"
 # of the node itself, not of what it read
 KEPT_PROPERTIES = ("dbt.run", MODEL_PROPERTY, "dbt.code", UNREAD_PROPERTY)
 WRITING = ("run", "build", "seed", "snapshot", "retry", "clone")
-VAR = re.compile(r"""\bvar\s*\(\s*['"](\w+)['"]""")  # of a macro or a model
 BUILT_KINDS = ("model", "seed", "snapshot")
 
 
@@ -187,7 +186,7 @@ class CutRuns:
         texts = [macro.macro_sql for macro in manifest.macros.values()]
         for node in manifest.nodes.values():
             texts += [getattr(node, "raw_code", ""), str(getattr(node, "unrendered_config", ""))]
-        known = {name for text in texts for name in VAR.findall(text)}
+        known = {found["name"] for text in texts for found in VAR.finditer(text)}
         for name, value in self._warehouse.config.vars.vars.items():
             known.add(name)
             known.update(value if isinstance(value, dict) else ())

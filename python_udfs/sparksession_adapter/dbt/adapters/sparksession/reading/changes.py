@@ -269,10 +269,10 @@ class ChangeReads:
             if not keeps:
                 return True
             self.check_keeps(model, plan, strategy)
-        adds = strategy in ADDING and model["language"] == "sql"
         if not model["config"].get(PARTIAL_RUNS):
             if strategy == MERGING and self._taken_back.is_of_merge(model, plan, sql):
                 return True
+            adds = strategy in ADDING and model["language"] == "sql"
             if adds and not keeps and self._taken_back.is_of_log(model, plan, sql):
                 return True
         return plan.news.is_replayed and strategy != "replace_windows"

@@ -257,8 +257,9 @@ class DefaultReads:
 
     def _check_batch(self, model: Node, sql: str) -> None:
         raw_code = without_comments(model["raw_code"])
-        looked_at = {sql: cut_reads(sql)}
-        for text in map(statement_of, cut_reads(sql)):  # a view may choose them
+        of_batch = cut_reads(sql)
+        looked_at = {sql: of_batch}
+        for text in map(statement_of, of_batch):  # a view may choose them
             looked_at[text] = PINNED_READ.findall(text)
 
         def problem() -> str | None:

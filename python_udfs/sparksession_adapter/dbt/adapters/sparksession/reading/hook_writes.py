@@ -26,9 +26,10 @@ EMPTIED = re.compile(
     re.MULTILINE,
 )
 ONLY_READS = re.compile(r"\s*(?:select|show|describe|desc|explain)\b", re.IGNORECASE)
-# Iceberg's procedures that change which rows a table has; the first adds rows alone
+ADDING_PROCEDURE = "add_files"
+# Iceberg's procedures that change which rows a table has
 PROCEDURES = (
-    "add_files",
+    ADDING_PROCEDURE,
     *("cherrypick_snapshot", "fast_forward", "migrate", "publish_changes", "register_table"),
     *("rollback_to_snapshot", "rollback_to_timestamp", "set_current_snapshot", "snapshot"),
 )
@@ -66,7 +67,7 @@ def _table_called(sql: str) -> dict[tuple[str, ...], bool]:
     if procedure not in PROCEDURES or table is None:
         return {}
     name = table[1].replace("`", "").split(".")
-    return {tuple(name): procedure == PROCEDURES[0]}
+    return {tuple(name): procedure == ADDING_PROCEDURE}
 
 
 class HookWrites:

@@ -147,7 +147,7 @@ class NamedReads:
     def note_named_reads(self, model: Node, sql: str) -> None:
         """Note what a part of a model's query reads that isn't of the warehouse, or that hooks make
         before it is run, before the model decides by that what it reads."""
-        own = {stored_table_of(model), f"{model['schema']}.{model['alias']}"}
+        own = _own_names(model)
         for name in self._warehouse_names(
             own, self._note_others(model["unique_id"], own, statement_of(sql))
         ):
@@ -169,7 +169,7 @@ class NamedReads:
             return
         if self._warehouse.credentials.offline:
             return
-        own = {stored_table_of(model), f"{model['schema']}.{model['alias']}"}
+        own = _own_names(model)
         unpinned = self._warehouse.inputs.plan(model["unique_id"]).unpinned
         statement = statement_of(sql)
         named = relations_named(self._warehouse.session(), statement)
@@ -295,6 +295,11 @@ class NamedReads:
                     "and Spark would read the new rows alone through the view as well; make it a "
                     "view of the project, which is read over pinned tables."
                 )
+
+
+def _own_names(model: Node) -> set[str]:
+    """schema.name of a model's table and of what its readers name."""
+    return {stored_table_of(model), f"{model['schema']}.{model['alias']}"}
 
 
 def _check_behind_reads(node: Foreign, sql: str) -> None:

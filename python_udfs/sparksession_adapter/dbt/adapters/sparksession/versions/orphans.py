@@ -49,7 +49,7 @@ class Orphans:
         """Delete old files of views: each time a view is rewritten it gets a file of its own,
         and Iceberg keeps them all. How many it were; none on a remote session."""
         session, credentials = self._warehouse.session(), self._warehouse.credentials
-        tables = all_tables(self._warehouse)
+        tables = self._warehouse.tables()
         if not tables or is_remote(session):
             return 0
         io, jvm, files = self._warehouse.loaded(tables[0]).io(), session._jvm, 0

@@ -273,7 +273,7 @@ class Publications:
         context: dict[str, Any],
     ) -> Iterator[TableUpdate]:
         """What a table has to receive, in order: nothing where it holds the version."""
-        key = self._row_key(publication, version.queries[name])
+        key = self._row_key(publication, self._kinds(version.queries[name]))
         before = self._version_of_mark(name, key, held.version, held.mark)
         if held.is_half:
             begun = self._version_of_mark(name, key, held.begun_version, held.begun_mark)
@@ -288,17 +288,18 @@ class Publications:
             return
         yield self._part(publication, name, before, version, context)
 
-    def _row_key(self, publication: Publication, text: str) -> str:
+    @staticmethod
+    def _row_key(publication: Publication, kinds: dict[str, str]) -> str:
         """SQL of what rows are known again by in a store, see row_key_hash.
 
         Args:
-            text: the model's query.
+            kinds: column -> type of the model's rows.
 
         Raises:
             PublishError: the rows can't have that key.
         """
         try:
-            return row_key_hash(publication.key, self._kinds(text))
+            return row_key_hash(publication.key, kinds)
         except ValueError as exc:
             raise PublishError(f"exposure {publication.name}, key: {exc}") from exc
 
@@ -323,7 +324,7 @@ class Publications:
             raise PublishError(
                 f"{name} can't be published: a publication has columns {', '.join(taken)} itself"
             )
-        key = self._row_key(publication, text)
+        key = self._row_key(publication, kinds)
         changes = None
         if before is not None:
             changes = self._published_changes(node, name, before, version, publication.key)
