@@ -86,6 +86,13 @@ def test_rows_that_a_run_did_not_ask_for_are_new_in_the_next(project):
             "models/waits.py": branched.format(config=ADDS, branch=".limit(0)"),
             "models/waits_to_count.py": branched.format(config=COUNTS, branch=".limit(0)"),
             "models/adds.py": branched.format(config=ADDS, branch=".where('id > 1')"),
+            "models/of_all.py": """
+                def model(dbt, session):
+                    dbt.config(
+                        materialized="incremental", incremental_strategy="merge", unique_key="id"
+                    )
+                    return dbt.source("src", "x")  # the rates are few: no need of dbt.new_rows
+            """,
         },
         "insert into src.x values (1, 1)",
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
-import re
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +13,7 @@ from typing import Any
 from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
+from dbt.adapters.sparksession.python_code import parsed_code
 from dbt.adapters.sparksession.read_plans import MergedRows, ReadPlan
 from dbt.adapters.sparksession.reading.definitions import MERGING, PARTIAL_RUNS
 from dbt.adapters.sparksession.reading.news import ADDING, OVERWRITING, strategy_of
@@ -29,7 +30,7 @@ from dbt_common.invocation import get_invocation_id
 MERGING_STRATEGY = "append_or_merge"
 # what a model's code asks its handle to find out what the model holds
 OF_ITSELF = frozenset({"is_incremental", "this", "own_rows_since", "snapshot_property"})
-ASKS_FOR_NEWS = re.compile(r"\.new_(?:rows|changes)\b")
+ASKS_FOR_NEWS = frozenset({"new_rows", "new_changes"})
 
 
 def result_view(alias: str) -> str:
@@ -167,7 +168,10 @@ class SessionJobHelper(PythonJobHelper):
 
     def _leaves_news_out(self) -> bool:
         """Whether the model's code asks for what is new, and didn't in this run."""
-        asks = ASKS_FOR_NEWS.search(self.model["raw_code"]) is not None
+        asks = any(
+            isinstance(part, ast.Attribute) and part.attr in ASKS_FOR_NEWS
+            for part in ast.walk(parsed_code(self.model["raw_code"]))
+        )
         means_it = bool(self.model["config"].get(PARTIAL_RUNS))
         return asks and not means_it and not self._plan().news.is_asked
 
