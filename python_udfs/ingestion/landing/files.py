@@ -135,6 +135,8 @@ def list_files(landing: str) -> list[LandedFile]:
     linked = [name for name in (TOPICS, BATCHES) if os.path.islink(os.path.join(landing, name))]
     found, misfits, special = ([], [], linked) if linked else _listed(landing, topics, LIVE)
     is_read = not linked and os.path.isdir(batches)
+    if not linked and not is_read and os.path.lexists(batches):
+        misfits.append(BATCHES)
     for batch in sorted(os.listdir(batches)) if is_read else ():
         if batch[0] in "._+" or batch.startswith("README"):
             continue
@@ -515,7 +517,7 @@ def _bounded(
 def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
     """Blocks of a gzip file (members may follow each other); None at the end where it is cut."""
     unzip = zlib.decompressobj(wbits=31)
-    started = False
+    started = True  # a stream, which a file of no bytes lacks
     while data := read(CHUNK >> 2):
         while data:
             started = True

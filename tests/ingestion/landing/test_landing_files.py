@@ -328,6 +328,14 @@ def test_a_partition_beyond_all_numbers_is_reported(tmp_path):
         landing.list_files(str(tmp_path))
 
 
+def test_a_file_in_the_place_of_the_batches_is_reported(tmp_path):
+    write(tmp_path, "t+0+0.jsonl", b"1\n")
+    (tmp_path / "batches").write_bytes(b"1\n")
+    with pytest.raises(ValueError, match="1 landed files don't fit the layout") as error:
+        landing.list_files(str(tmp_path))
+    assert "offset of at most 2^62): batches. " in str(error.value)
+
+
 def test_too_long_a_line_is_held_and_refused(spark: SparkSession, tmp_path):
     write(tmp_path, "t+0+0.jsonl", b"x" * 5000 + b"\n")
     files = landing.list_files(str(tmp_path))
