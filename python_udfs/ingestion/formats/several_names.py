@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.tables.source import TableSource
 
 _PLAIN = re.compile(r"[A-Za-z0-9_$. -]+")  # JSON writes these signs as they are
+# or by their numbers: the last of these in a name, and what follows it there
+_NUMBERED = r'\\u[0-9A-Fa-f]{4}[A-Za-z0-9_$. -]*+"[ \t\r\n]*+:'
 
 
 def names_if_several(source: TableSource, payload: Column, names: Column) -> Column:
@@ -59,9 +61,14 @@ def of_column(
     return F.when(of_row.isNotNull() & (times > 1), first).otherwise(usual)
 
 
+def has_numbered_letters(payload: Column) -> Column:
+    """Condition: a name of plain letters may have some of them written by their numbers."""
+    # texts have such letters often, and are followed by no colon
+    return payload.contains("\\u") & payload.rlike(_NUMBERED)
+
+
 def _may_be_in(payload: Column, name: str) -> Column:
     from pyspark.sql import functions as F
 
-    # a letter of a name may be written by its number
-    is_there = payload.contains(f'"{name}"') | payload.contains("\\u")
+    is_there = payload.contains(f'"{name}"') | has_numbered_letters(payload)
     return is_there if _PLAIN.fullmatch(name) else F.lit(True)

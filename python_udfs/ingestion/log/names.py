@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import reduce
@@ -12,6 +12,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from python_udfs.ingestion.formats.registry import FORMATS
+from python_udfs.ingestion.formats.several_names import has_numbered_letters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -132,26 +133,29 @@ def columns_without_message(
     And those among them whose names stand nowhere in the messages in another case, either; none
     where unread_by_case asks for no names.
     """
+    columns = list(columns)
+    if not _is_asked_by_case(source):
+        return _without(messages, source, columns, _has_name), set()
+    # the cheap look leaves few messages, mostly none, of which the names are asked
+    unnamed = _without(messages, source, columns, _may_be_in_another_case)
+    near = [column for column in columns if column not in unnamed]
+    return unnamed | _without(messages, source, near, _has_name), unnamed
+
+
+def _without(
+    messages: DataFrame,
+    source: TableSource,
+    columns: Sequence[str],
+    condition: Callable[[str], Column],
+) -> set[str]:
+    """Those of the columns of which no message fulfils the condition on their names."""
     from pyspark.sql import functions as F
 
-    columns = list(columns)
     if not columns:
-        return set(), set()
-    # a name of the envelope stands in each message: only the row's own names count
-    conditions = {"there": _has_name}
-    if _is_asked_by_case(source):
-        conditions["near"] = _may_be_in_another_case
-    asked = [
-        F.bool_or(reduce(or_, map(condition, source.names(column)))).alias(f"{kind}_{number}")
-        for kind, condition in conditions.items()
-        for number, column in enumerate(columns)
-    ]
-    (found,) = messages.agg(*asked).collect()
-    absent = {column for number, column in enumerate(columns) if not found[f"there_{number}"]}
-    if "near" not in conditions:
-        return absent, set()
-    near = {column for number, column in enumerate(columns) if found[f"near_{number}"]}
-    return absent, absent - near
+        return set()
+    asked = [F.bool_or(reduce(or_, map(condition, source.names(column)))) for column in columns]
+    named = dict(zip(columns, messages.agg(*asked).first() or (), strict=True))
+    return {column for column in columns if not named[column]}
 
 
 def _has_name(name: str) -> Column:
@@ -160,7 +164,8 @@ def _has_name(name: str) -> Column:
 
     parts = name.split(".")
     prefixes = {".".join(parts[:size]) for size in range(1, len(parts) + 1)}
-    # cheap, and false of most messages that don't have it; a document may be JSON within a text
+    # a name of the envelope stands in each message: only the row's own names count. Before them
+    # what is cheap, and false of most messages; a document may be JSON within a text
     text = F.col("payload").contains(parts[-1])
     text = text & F.col("payload").rlike(rf'[".]{re.escape(parts[-1])}\\?"\s*+:')
     is_document = F.col("format").isin(*_DOCUMENTS)
@@ -236,8 +241,7 @@ def _may_be_in_another_case(name: str) -> Column:
     payload = F.col("payload")
     if not _PLAIN.fullmatch(name):
         return F.lit(True)
-    # a letter of a name may be written by its number
-    return F.lower(payload).contains(f'"{name.lower()}"') | payload.contains("\\u")
+    return F.lower(payload).contains(f'"{name.lower()}"') | has_numbered_letters(payload)
 
 
 def absent_columns(source: TableSource, names: set[str]) -> dict[str, list[str]]:

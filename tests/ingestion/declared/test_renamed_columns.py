@@ -167,6 +167,9 @@ def test_rows_are_not_searched_for_columns_that_no_message_names(
     assert absent(text) == (set(), set())
     assert absent(without) == ({"state", "amount"}, {"state", "amount"})
     assert absent(without, text) == (set(), set())
+    in_a_text = without.replace('"a"', '"\\u0041: \\u4e2d"')
+    assert in_a_text != without
+    assert absent(in_a_text) == ({"state", "amount"}, {"state", "amount"})
     for near in ('"STATE":', '"State" :', '"st\\u0041te":'):
         there = without.replace('"nothing":', near)
         _, unnamed = absent(without, there)

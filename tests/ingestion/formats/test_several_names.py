@@ -3,12 +3,14 @@ side by side while programs move to the new."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from python_udfs.ingestion.formats.several_names import has_numbered_letters
 from tests.ingestion.fast.in_process import decoded, layout_of
 from tests.support.lines import TS, source, typed
 
@@ -76,3 +78,17 @@ def test_the_first_name_that_a_row_has_is_the_column(spark: SparkSession, log_fo
     proven = set(decoded(layout_of(table), texts, log_format))
     assert len(cases) - 1 in proven
     assert not proven & set(range(len(BOTH)))
+
+
+def test_letters_that_are_written_by_their_numbers_are_seen_in_names_alone(
+    spark: SparkSession,
+) -> None:
+    name = "Ci_1"
+    ways = itertools.product(*((letter, f"\\u{ord(letter):04x}") for letter in name))
+    names = ["".join(way) for way in ways][1:]
+    named = [f'{{"x":1,"{way}"{gap}:2}}' for way in names for gap in ("", " ", "\t\r\n")]
+    no_names = ['{"x":"\\u0041","y":["\\u4e2d:","\\u0043 ",": \\u0043"]}', '{"Ci_1":1}', "{}"]
+    rows = spark.createDataFrame([(text,) for text in [*named, *no_names]], "payload string")
+    seen = rows.select("payload", has_numbered_letters(rows.payload).alias("is_seen")).collect()
+    assert {row.payload for row in seen if row.is_seen} == set(named)
+    assert len(seen) == len({*named, *no_names})
