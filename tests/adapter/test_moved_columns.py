@@ -159,3 +159,37 @@ def test_rows_are_made_again_where_a_column_has_another_type(
     for name in ("added", "merged", "latest"):
         found = project.query(f"select id, shown from dw.{name} order by id")
         assert (name, [row["shown"] for row in found]) == (name, ["<01>", "<20>"])
+
+
+LOST = (
+    "{{{{ config(materialized='folded', unique_key={}, fold={}, "
+    "on_schema_change='append_new_columns') }}}} "
+    "select * from {{{{ new_rows(source('src', 'x')) }}}}"
+)
+
+
+def test_a_keyed_table_whose_query_loses_its_key_or_order_is_refused(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    groups = "{'sequence': 'at', 'sequence_groups': {'g': {'sequence': 'b', 'columns': 'v'}}}"
+    project = project_with_source(
+        make_project,
+        {
+            "models/by_key.sql": LOST.format("['id', 'b']", "{'sequence': 'at'}"),
+            "models/by_order.sql": LOST.format("'id'", "{'sequence': ['at', 'b']}"),
+            "models/by_tie.sql": LOST.format("'id'", "{'sequence': 'at', 'tie_break': 'b'}"),
+            "models/by_group.sql": LOST.format("'id'", groups),
+            "models/kept.sql": LOST.format("'id'", "{'sequence': 'at'}"),
+        },
+        "alter table src.x add columns (at int, b int)",
+        "insert into src.x values (1, 10, 1, 1), (1, 11, 1, 2)",
+    )
+    project.run("run")
+    before = {name: project.query(f"select * from dw.{name}") for name in ("by_key", "by_order")}
+    project.query("alter table src.x drop column b")
+    project.query("insert into src.x values (1, 50, 2)")
+    results = project.run("run", expect_ok=False).results
+    for name in ("by_key", "by_order", "by_tie", "by_group"):
+        assert "the model has no column b; it has at, id, v" in results[name].message, name
+    assert before == {name: project.query(f"select * from dw.{name}") for name in before}
+    assert project.query("select * from dw.kept") == [{"id": 1, "v": 50, "at": 2, "b": None}]

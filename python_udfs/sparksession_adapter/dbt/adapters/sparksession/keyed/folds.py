@@ -83,6 +83,12 @@ class Fold(TakenBackSql):
     types: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def placing_columns(self) -> tuple[str, ...]:
+        """Columns of the model's rows by which a row has its key and its place there."""
+        orders = [name for group in self.all_groups for name in (*group.sequence, *group.tie_break)]
+        return (*super().placing_columns, *orders)
+
+    @property
     def touched_key(self) -> tuple[str, ...]:
         """Columns whose values in a state row tell which rows that a reader sees may change."""
         return self.derived.by if self.derived else self.key

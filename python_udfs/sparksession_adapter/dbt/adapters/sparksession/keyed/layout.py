@@ -75,6 +75,11 @@ class RunLayout:
         raise NotImplementedError
 
     @property
+    def placing_columns(self) -> tuple[str, ...]:
+        """Columns of the model's rows by which a row has its key and its place there."""
+        return (*self.key, *self.never_null)
+
+    @property
     def unseen_columns(self) -> dict[str, str]:
         """Columns of the model's rows that no reader sees -> their Spark types."""
         return {self.row_kind: "string"} if self.row_kind else {}

@@ -210,12 +210,13 @@ class KeyedTables:
         if on_schema_change == "ignore":
             left_out = added
             columns = [pair for pair in staged if pair[0] not in left_out]
-        elif on_schema_change == "append_new_columns" and lost:
-            columns = [*staged, *([name, old[name]] for name in old if name in lost)]
-            nulls = ", ".join(
-                f"cast(null as {old[column]}) as {quoted(column)}" for column in sorted(lost)
-            )
-            rows = f"(select *, {nulls} from {staging.render()}) as fold__staged"
+        elif on_schema_change == "append_new_columns":
+            # of a row without its key or its place nobody knows what it changes
+            needed = {name.lower() for name in self.declared_fold(model).placing_columns}
+            kept = [name for name in old if name in lost and name.lower() not in needed]
+            columns = [*staged, *([name, old[name]] for name in kept)]
+            nulls = "".join(f", cast(null as {old[name]}) as {quoted(name)}" for name in kept)
+            rows = f"(select *{nulls} from {staging.render()}) as fold__staged"
         if not problems:
             fold = self._bound(model, columns, left_out)
             signature = history.recorded(SIGNATURE_PROPERTY)
