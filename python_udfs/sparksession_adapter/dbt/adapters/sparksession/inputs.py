@@ -64,6 +64,11 @@ class Inputs:
         """Let a model's plan have these values; the new plan."""
         return self.change(model_id, lambda plan: replace(plan, **values))
 
+    def note_zone(self, model_id: str, zone: str) -> ReadPlan:
+        """Note that a model's macros ask for rows, or cut windows, in a session of a time zone: the
+        first counts."""
+        return self.change(model_id, lambda plan: replace(plan, asked_in=plan.asked_in or zone))
+
     def note_news(self, model_id: str, **values: Any) -> ReadPlan:
         """The same of the plan's `news`."""
         return self.change(model_id, lambda plan: plan.with_news(**values))

@@ -260,6 +260,8 @@ class ReadPlan:
         replaced: the partitions that it rewrites; None unless it asked for changed partitions.
         windows: the windows that it rewrites; None unless it noted some.
         window_zones: zones in which the windows of its rows lie, of strategy replace_windows.
+        asked_in: time zone of the session in which its macros asked for rows, or cut windows, as
+            it was compiled; None where they didn't.
         python: of a Python model, what its code decided.
         batch_rows: about how many rows its run has; None for as many as it reads.
         counts: the counts that its rows are of, see record_count.
@@ -277,6 +279,7 @@ class ReadPlan:
     replaced: ReplacedPartitions | None = None
     windows: TouchedWindows | None = None
     window_zones: frozenset[str] = frozenset()
+    asked_in: str | None = None
     python: PythonAnswer = field(default_factory=PythonAnswer)
     batch_rows: int | None = None
     counts: tuple[Mapping[str, Any], ...] = ()

@@ -1,5 +1,5 @@
 """Functions and variables that statements of a hook or a `sql_header` have made in a session: what
-they give may be made of a table, and no query shows of which."""
+they give may be made of a table, and no query shows of which. And the time zone that they set."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def forget_values(session: Foreign) -> None:
     for name in _functions(session):
         session._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
     _variables(session).clear()
+
+
+def zone_of(session: Foreign) -> str:
+    """The time zone in which a session shows times and reads texts."""
+    return str(session.conf.get("spark.sql.session.timeZone"))
 
 
 def _functions(session: Foreign) -> list[str]:

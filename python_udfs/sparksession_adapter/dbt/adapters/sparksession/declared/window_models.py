@@ -23,6 +23,7 @@ from dbt.adapters.sparksession.read_plans import ReadPlan, TouchedWindows
 from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
+from dbt.adapters.sparksession.session_values import zone_of
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
@@ -40,6 +41,9 @@ class WindowModels:
 
     def declared_window(self, model: Node, given: Json) -> Window:
         """The window that a macro's call asks for; all problems are reported at once."""
+        if not self._warehouse.credentials.offline:
+            zone = zone_of(self._warehouse.session())
+            self._warehouse.inputs.note_zone(model["unique_id"], zone)
         try:
             window = read_window(given)
             rows, form = given["rows"], given["form"]

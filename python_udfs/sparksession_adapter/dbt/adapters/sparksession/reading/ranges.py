@@ -17,6 +17,7 @@ from dbt.adapters.sparksession.edges import Foreign, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS
 from dbt.adapters.sparksession.local_rows import as_local
 from dbt.adapters.sparksession.session import checkpointed
+from dbt.adapters.sparksession.session_values import zone_of
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
 
@@ -290,7 +291,9 @@ class ColumnRanges:
         query leaves out what none can match.
         """
         view = f"{model['alias']}__{name}".lower()
-        rows = checkpointed(self._warehouse.session().sql(sql), eager=False)
+        session = self._warehouse.session()
+        self._warehouse.inputs.note_zone(model["unique_id"], zone_of(session))
+        rows = checkpointed(session.sql(sql), eager=False)
         building = self._warehouse.inputs.building(model["unique_id"])
         building.kept[view] = rows
         local = as_local(rows)
