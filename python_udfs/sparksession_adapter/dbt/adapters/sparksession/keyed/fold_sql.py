@@ -425,12 +425,18 @@ class FoldSql(RunLayout):
             pass  # a place in an order is left
         elif self.count_rows:
             gone.append(" and ".join([f"{quoted(ROW_COUNT)} = 0", *empty]))
-        elif self.keep_when and empty and all(map(self._is_zero_again, self.aggregates)):
+        elif self.forgotten_by is not None:
             gone.append(f"{' and '.join(empty)} and not coalesce({self.keep_when}, false)")
         if not gone:
             return rows
         condition = " or ".join(f"coalesce({condition}, false)" for condition in gone)
         return f"select *\nfrom ({rows}) as fold__kept\nwhere not ({condition})"
+
+    @property
+    def forgotten_by(self) -> str | None:
+        has_order = any(group.order for group in self.all_groups)
+        sums = bool(self.aggregates) and all(map(self._is_zero_again, self.aggregates))
+        return self.keep_when if sums and not has_order and not self.count_rows else None
 
     def _is_zero_again(self, name: str) -> bool:
         """Whether an aggregate that is 0 and goes on from 0 is what it is from no row on: not so

@@ -80,6 +80,12 @@ class RunLayout:
         return (*self.key, *self.never_null)
 
     @property
+    def forgotten_by(self) -> str | None:
+        """The condition by which a merge of all runs forgets keys that it hides; None where merges
+        forget none by it."""
+        return None
+
+    @property
     def unseen_columns(self) -> dict[str, str]:
         """Columns of the model's rows that no reader sees -> their Spark types."""
         return {self.row_kind: "string"} if self.row_kind else {}

@@ -33,6 +33,8 @@ READING_PROPERTY = "fold.reading"  # a hash of what is declared of the rows that
 # the range whose changes a commit gave again while the old were still there: see _rebuild_range
 REBUILDING_PROPERTY, REBUILT = "fold.rebuilding", "done"
 COMPACTED_PROPERTY = "fold.compacted"  # it merged runs: nothing that a reader sees has changed
+# the condition that hid keys which a merge forgot; "" where all rows were made again since
+FORGOTTEN_PROPERTY = "fold.forgotten_by"
 # the fold of a table that is bucketed by its key needs no shuffle, where these are on
 GROUPED_READS = {
     "spark.sql.sources.v2.bucketing.enabled": "true",
@@ -221,6 +223,7 @@ class KeyedTables:
             fold = self._bound(model, columns, left_out)
             signature = history.recorded(SIGNATURE_PROPERTY)
             problems = fold.changed_since(signature) if signature is not None else []
+            problems += self._shows_forgotten(fold, history)
         if problems:
             lines = "".join(f"\n  - {problem}" for problem in problems)
             raise CompilationError(
@@ -242,6 +245,8 @@ class KeyedTables:
         level = fold.level_of(rows)
         self._record(model, fold, level, [] if replaces else runs_in(history))
         self._record_rebuilding(REBUILT if replaces else range_half_rebuilt(history))
+        if replaces and history.recorded(FORGOTTEN_PROPERTY):
+            self._warehouse.set_snapshot_property(FORGOTTEN_PROPERTY, "")
         return level
 
     def _record(
@@ -256,6 +261,13 @@ class KeyedTables:
             READING_PROPERTY: hash_of_reading(self.declared_fold(model)),
         }.items():
             self._warehouse.set_snapshot_property(key, value)
+
+    @staticmethod
+    def _shows_forgotten(fold: Fold | Zipper, history: History) -> list[str]:
+        was = history.recorded(FORGOTTEN_PROPERTY)
+        if not was or was == fold.reading["keep_when"]:
+            return []
+        return [f"keys that keep_when hid were forgotten by a merge: it was {was!r} then"]
 
     def _record_rebuilding(self, value: str | None) -> None:
         if value is not None:
@@ -373,6 +385,8 @@ class KeyedTables:
         into = fold.level_of(sum(rows for depth, rows in runs if depth <= level))
         self._record(model, fold, into, others)
         self._record_rebuilding(range_half_rebuilt(history))
+        if not others and fold.forgotten_by is not None:
+            self._warehouse.set_snapshot_property(FORGOTTEN_PROPERTY, fold.forgotten_by)
         self._warehouse.set_snapshot_property(COMPACTED_PROPERTY, "true")
         return {"fold": fold, "level": level, "into": into, "whole": not others}
 
@@ -445,7 +459,8 @@ class KeyedTables:
         if reading not in (None, hash_of_reading(self.declared_fold(model))):
             return True
         fold = self.stored_fold(model, history)
-        return stored is not None and bool(fold.changed_since(stored))
+        differs = stored is not None and bool(fold.changed_since(stored))
+        return differs or bool(self._shows_forgotten(fold, history))
 
     def declared_otherwise(self, node: Node, history: History, first: int, last: int) -> bool:
         """Whether a folded model was declared differently at its commit `first` than at `last`, so
