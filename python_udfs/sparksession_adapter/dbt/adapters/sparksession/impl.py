@@ -289,11 +289,12 @@ class SparkSessionAdapter(SparkAdapter):
     @available
     def partition_values(self, partition_by: str | list[str]) -> list[str]:
         """SQL expressions of a row's partition, from a model's `partition_by`."""
-        given = [partition_by] if isinstance(partition_by, str) else partition_by
-        try:
-            return [Transform.read(text).value for text in given]
-        except ValueError as exc:
-            raise CompilationError(f"partition_by {exc}") from exc
+        return [transform.value for transform in _transforms(partition_by)]
+
+    @available
+    def partition_columns(self, partition_by: str | list[str]) -> list[str]:
+        """Columns that a model's `partition_by` names, in lower case."""
+        return [transform.column.lower() for transform in _transforms(partition_by)]
 
     @available
     def column_comments(self, relation: BaseRelation) -> dict[str, str]:
@@ -432,3 +433,11 @@ class SparkSessionAdapter(SparkAdapter):
         rows = Catalog(self.services.warehouse).rows(relations)
         # agate itself would read a column of the number 1 as booleans
         return table_from_data_flat(rows, list(rows[0]) if rows else [])
+
+
+def _transforms(partition_by: str | list[str]) -> list[Transform]:
+    given = [partition_by] if isinstance(partition_by, str) else partition_by
+    try:
+        return [Transform.read(text) for text in given]
+    except ValueError as exc:
+        raise CompilationError(f"partition_by {exc}") from exc

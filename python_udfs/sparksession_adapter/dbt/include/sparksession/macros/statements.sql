@@ -220,8 +220,21 @@
     can't take before it changes other columns.
 #}
 {% macro sparksession__process_schema_changes(on_schema_change, source_relation, target_relation) %}
-    {%- if on_schema_change == 'sync_all_columns' -%}
+    {%- set syncs = on_schema_change == 'sync_all_columns' -%}
+    {%- if syncs -%}
         {%- do _check_widened_types(source_relation, target_relation) -%}
+    {%- endif -%}
+    {%- if (
+        config.get('partition_by')
+        and (
+            syncs
+            or (
+                on_schema_change == 'append_new_columns'
+                and config.get('incremental_strategy') == 'insert_overwrite'
+            )
+        )
+    ) -%}
+        {%- do _check_lost_partitions(source_relation, target_relation) -%}
     {%- endif -%}
     {%- if on_schema_change != 'fail' -%}
         {%- do return(
@@ -255,6 +268,27 @@
         ) -%}
     {%- endif -%}
     {%- do return(changes.source_columns) -%}
+{% endmacro %}
+
+{#
+    Refuses rows without a column that the table is partitioned by. Of a null in its place they
+    would all take the partition of null, beside the rows that they were; nor does Iceberg drop the
+    column.
+#}
+{% macro _check_lost_partitions(source_relation, target_relation) %}
+    {%- set lost = diff_columns(
+        adapter.get_columns_in_relation(target_relation),
+        adapter.get_columns_in_relation(source_relation)
+    ) | map(attribute='name') | map('lower') | list -%}
+    {%- set missing = adapter.partition_columns(config.get('partition_by')) | select('in', lost) -%}
+    {%- set missing = missing | unique | join(', ') -%}
+    {%- if missing -%}
+        {%- do exceptions.raise_compiler_error(
+            model.name ~ ': its rows lack columns that its table ' ~ target_relation
+            ~ ' is partitioned by (' ~ missing ~ '); give them again, or name others in '
+            ~ 'partition_by and run it with --full-refresh.'
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 {#
