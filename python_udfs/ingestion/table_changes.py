@@ -31,7 +31,12 @@ from python_udfs.ingestion.formats.envelope import (
     of_topics,
     row_changes,
 )
-from python_udfs.ingestion.formats.registry import FORMATS, has_whole_images, positions_are_places
+from python_udfs.ingestion.formats.registry import (
+    FORMATS,
+    has_partial_changes,
+    has_whole_images,
+    positions_are_places,
+)
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.log.arrived import is_quiet
 from python_udfs.ingestion.log.doubt import UNDECLARED
@@ -50,7 +55,7 @@ from python_udfs.ingestion.log.redeclared import check_held, refused_before, wit
 from python_udfs.ingestion.tables.log_resets import placed
 from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
-from python_udfs.ingestion.typed.loads import before_the_log, load_rows
+from python_udfs.ingestion.typed.loads import before_the_log, load_rows, with_rest
 from python_udfs.ingestion.typed.proven import in_workers
 from python_udfs.ingestion.typed.rows import refused_rows, refused_statements
 from python_udfs.ingestion.whole_table.derived import derived_rows
@@ -213,13 +218,15 @@ def _table_rows(
     loads = rows.where(F.lit(False))
     if state.has_load:
         loads = checkpointed(load_rows(mine, source, day), eager=False)
-    if not has_whole_images(source.format):
+    if not has_whole_images(source):
         rows = rows.unionByName(_unheld(before_the_log(loads), known))
         if not state.events:
             return rows, gone
         loads = rows.where(F.lit(False))
     good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
     derived = derived_rows(state, rows.where(good), loads.where(good), known, replaced)
+    if state.has_load and has_partial_changes(source.format):
+        derived = with_rest(derived, loads.where(good), source)
     derived = derived.withColumn("load_id", F.lit(dbt.run_id))
     return rows.unionByName(_unheld(loads.where(refused), known)).unionByName(derived), gone
 

@@ -48,9 +48,15 @@ def key_identifies(source: TableSource) -> Column | None:
     return has_lsn() if has_lsn is not None and source.primary_key else None
 
 
-def has_whole_images(format_name: str) -> bool:
-    """Whether each change of the format has its row whole, before and after it."""
-    return getattr(FORMATS[format_name], "WHOLE_IMAGES", True)
+def has_partial_changes(format_name: str) -> bool:
+    """Whether changes of the format may hold only a part of their rows."""
+    return not getattr(FORMATS[format_name], "WHOLE_IMAGES", True)
+
+
+def has_whole_images(source: TableSource) -> bool:
+    """Whether each change of a table that isn't refused has its row whole, before and after it."""
+    is_required = source.options.get("pre_images") == "required"
+    return is_required or not has_partial_changes(source.format)
 
 
 def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:

@@ -249,7 +249,7 @@ def _content_hash(source: TableSource) -> Column:
 
 def _known_part(source: TableSource) -> Column:
     """The part of its change that a row of a typed model holds, as a text that is never null."""
-    if has_whole_images(source.format):
+    if has_whole_images(source):
         return F.lit("")
     known = F.coalesce(F.array_sort("known_columns"), F.array(F.lit("*")))
     return F.concat_ws("`", F.col("before").isNull().cast("string"), known)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.formats.envelope import COORDINATES
-from python_udfs.ingestion.formats.registry import FORMATS, has_whole_images
+from python_udfs.ingestion.formats.registry import FORMATS, has_partial_changes
 from python_udfs.ingestion.typed.rows import typed_rows
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def load_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> Dat
     The log's own loads are in its format, others in LOAD_FORMAT.
     """
     snapshots, parts = messages.where(F.col("op") == "snapshot"), []
-    formats = (source.format, LOAD_FORMAT) if has_whole_images(source.format) else (source.format,)
+    formats = (
+        (source.format,) if has_partial_changes(source.format) else (source.format, LOAD_FORMAT)
+    )
     for name in dict.fromkeys(formats):
         images = FORMATS[name].images(snapshots.where(F.col("format") == name), source)
         if not source.primary_key:
@@ -52,3 +54,19 @@ def before_the_log(loads: DataFrame) -> DataFrame:
     good = F.col("reject_reason").isNull()
     kept = {name: F.when(good, value).otherwise(F.col(name)) for name, value in place.items()}
     return loads.withColumns(kept)
+
+
+def with_rest(derived: DataFrame, loads: DataFrame, source: TableSource) -> DataFrame:
+    """Rows that were derived of whole documents, with what the loads' documents hold beside their
+    columns: of those of equal times the last of a topic, as segments takes it.
+
+    Args:
+        derived: rows of the typed model.
+        loads: good rows of full loads, as the typed model's.
+    """
+    row = [*source.primary_key, "event_time"]
+    came = F.struct(*COORDINATES[1:])
+    rests = loads.groupBy(*row).agg(F.max_by("document_rest", came).alias("document_rest"))
+    of_load = (F.col("metadata_op_type") == "snapshot") & (F.col("op_type") == "insert")
+    loaded = derived.where(of_load).drop("document_rest").join(F.broadcast(rests), row, "left")
+    return derived.where(~of_load).unionByName(loaded)

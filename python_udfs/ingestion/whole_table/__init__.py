@@ -20,9 +20,10 @@ by topics that the model doesn't read. Such a statement becomes a refused row wi
 does a statement whose effect on the table can't be read. Its certain part still holds: the rows
 that the table had before are deleted.
 
-Changes of MongoDB may be partial. There the deletes at an event hold the whole row where it is
-known, else its key. Rows of full loads stand before all changes, as they are. Rows that a
-collection got by a RENAME can't be worked out from partial changes; the statement is refused.
+Changes of MongoDB may be partial, unless the option pre_images requires whole documents. There the
+deletes at an event hold the whole row where it is known, else its key, and rows of full loads
+stand before all changes, as they are. Rows that a collection got by a RENAME can't be worked out
+from partial changes; the statement is refused.
 
 Positions: rows from before the log have file number -1. At an event the deletes have row_number 0
 (retracted: -1), inserts have row_number 1 and up, of which the highest is valid.

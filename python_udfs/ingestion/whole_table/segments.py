@@ -189,7 +189,7 @@ def segments(
         *(
             n + 1
             for n, event in enumerate(events)
-            if event.place in fills and fills[event.place].gap
+            if event.filled_from and (event.place not in fills or fills[event.place].gap)
         ),
     ]
     base = F.coalesce(

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.formats.envelope import COORDINATES, ROW_OPS, TABLE_OPS, of_table
-from python_udfs.ingestion.formats.registry import FORMATS, has_whole_images, positions_are_places
+from python_udfs.ingestion.formats.registry import (
+    FORMATS,
+    has_partial_changes,
+    has_whole_images,
+    positions_are_places,
+)
 from python_udfs.ingestion.tables.types import source_type
 from python_udfs.ingestion.typed.loads import BEFORE_LOG
 from python_udfs.ingestion.whole_table.origins import OriginRows
@@ -102,7 +107,7 @@ class TableState:
         def recorded(name: str) -> Any:
             return json.loads(dbt.snapshot_property(name, "null"))
 
-        self.whole_images = has_whole_images(source.format)
+        self.whole_images = has_whole_images(source)
         if not self.whole_images:
             marked = {IS_WHOLE: source_type("bit(1)"), **source.columns}
             source = replace(source, columns=marked)
@@ -172,14 +177,15 @@ class TableState:
         self.needed = self.all_keys or behind or early or self.has_load
         places = self._check_order(found, places_before)
         self.fills: dict[tuple[int, int], Fill] = {}
-        if self.needed and self.whole_images:
+        is_partial = has_partial_changes(source.format)
+        if self.needed and not is_partial:
             filled = OriginRows(source, binlog, scope, day, self.batches)
             self.fills = filled.fills_of(self.events)
             self.origins |= filled.origins
         for statement in dict.fromkeys(fresh):  # equal: the messages of one statement
             fill = self.fills.get(statement.place)
             origin = next((old for old, to in statement.moves if to == self.table), None)
-            if origin and not self.whole_images:
+            if origin and is_partial:
                 self.refusals[statement.coordinates] = (
                     f"the rows that {'.'.join(self.table)} got from {'.'.join(origin)} aren't "
                     "known, for the log may have changes in part; those that it had before are gone"

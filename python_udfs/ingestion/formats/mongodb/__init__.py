@@ -46,7 +46,8 @@ What a change holds of its document; the typed row holds no more, in the columns
   such a change is refused. Declare the parts (see below), or let the column stay in
   `document_rest`.
 - A row of a snapshot stands before all changes, the newest snapshot last: what a change holds is
-  newer, and what no change holds is as it was when the row was read.
+  newer, and what no change holds is as it was when the row was read. With `pre_images: required`
+  it counts as in other formats: for a document that has no change by then.
 - A `drop`, or a `rename` away, deletes each document that the collection had: whole where its
   newest row holds all columns, else by its key. Before a `dropDatabase` each collection has its
   own `drop`. A `rename` onto the collection does the same, and is refused: the documents that came
