@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 MAX_PRECISION = 38  # Spark's widest decimal
 _TYPE = re.compile(r"(\w++)(?:\s*+\(([^)]*+)\))?((?:\s++(?:unsigned|zerofill))*+)", re.IGNORECASE)
 # as MySQL writes a date or time. Only this: a cast would also take a time zone and drop it
-_DATE = (
-    r"^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])"
-    r"( ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?)?\z"
-)
+_DAY = r"^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])"
+_TIME = rf"{_DAY}( ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{{1,6}})?)?\z"
+# a column that became a DATETIME has times, of which a date would hold no more than midnight
+_DATE = rf"{_DAY}( 00:00:00(\.0{{1,6}})?)?\z"
 _INTEGER_BITS = {
     "tinyint": 8,
     "smallint": 16,
@@ -104,8 +104,10 @@ class SourceType:
         if self.kind == "decimal":
             narrowed = raw.try_cast(self.spark)
             return raw.isNotNull() & ~narrowed.cast(self.parsed).eqNullSafe(raw)
-        if self.kind in ("date", "datetime", "timestamp"):
+        if self.kind == "date":
             return ~raw.rlike(_DATE)
+        if self.kind in ("datetime", "timestamp"):
+            return ~raw.rlike(_TIME)
         if self.kind == "binary":
             return raw.isNotNull() & F.try_to_binary(raw, F.lit("base64")).isNull()
         if self.kind in ("float", "double"):
