@@ -62,7 +62,8 @@ hold dots can't be distinguished from nested fields in updates.
 
 Two documents may differ in the type of their ids alone, 1 and "1". Both would be "1" in a text
 column: an id that is a text and reads like one of another type is refused there, unless the option
-`ids` states that all of them are texts; then the others are. A json column takes them all.
+`ids` states that all of them are texts; then the others are. A json column takes them all. A
+column of whole numbers refuses true and false as ids.
 
 Values: ObjectIds, UUIDs and numbers are texts in a text column; true and false are 1 and 0 in a
 number's. A MongoDB date is an instant: declare it `timestamp` (`date` where it is midnight UTC;

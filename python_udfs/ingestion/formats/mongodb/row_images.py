@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from python_udfs.ingestion.tables.source import TableSource
 
+LIKE_A_NUMBER = " is a boolean, which reads like the id 1 or 0: declare the column json"
 _BODY = dict.fromkeys(
     (
         "operationType",
@@ -298,4 +299,7 @@ def _struct(source: TableSource, part: str, label: str) -> tuple[Column, list[Co
         if _of_id(source, name) and is_text_type(kind):
             mistakable = mistakable_id(element, source.options["ids"])
             wrong.append(F.concat(found, F.lit(" "), mistakable))
+        if _of_id(source, name) and kind.kind == "integer":
+            is_boolean = F.when(element["kind"] == "boolean", found)
+            wrong.append(F.concat(is_boolean, F.lit(LIKE_A_NUMBER)))
     return F.struct(*fields), wrong
