@@ -233,6 +233,44 @@ def test_another_macro_that_the_sql_has_as_a_value_is_refused(make_project, call
     assert made.column("select n from dw.m") == [5]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "factor()",
+        'dbt.any_value("id")',
+        "by_name()",
+        "adapter.dispatch('factor', 'small')()",
+    ],
+)
+def test_a_macro_that_takes_the_place_of_another_is_refused(make_project, call):
+    head = "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}"
+    source = "from {{ pinned(source('src', 'x')) }}"
+    files = {
+        "macros/factor.sql": """
+            {% macro factor() %}{{ return(adapter.dispatch('factor', 'small')()) }}{% endmacro %}
+            {% macro default__factor() %}2{% endmacro %}
+        """,
+        "macros/by_name.sql": "{% macro by_name() %}{{ type_int() }}{% endmacro %}",
+        "models/m.sql": f"{head} select id as k, '{{{{ {call} }}}}' as n {source}",
+        "models/o.sql": f"{head} select id as k, {{{{ dbt.length('id') }}}} as n {source}",
+    }
+    later = {
+        "macros/later.sql": """
+            {% macro sparksession__factor() %}5{% endmacro %}
+            {% macro default__any_value(expression) %}5{% endmacro %}
+            {% macro type_int() %}5{% endmacro %}
+        """
+    }
+
+    made, outcome = run_before_and_after(make_project, files, later)
+
+    assert "definition: the SQL of a macro that it" in outcome.results["m"].message
+    assert outcome.results["o"].message == "nothing new"
+    made.run("run", "--full-refresh", "-s", "m")
+    assert made.column("select n from dw.m") == ["5"]
+    assert made.run("run", vars={"read_by_none": 1}).results["m"].message == "nothing new"
+
+
 def test_rows_of_an_adapter_that_noted_neither_meta_nor_read_configs_stay():
     old = {"sql": "1", "macros": "1", "engine": 1, "config": {}, "vars": {}}
     later = {"meta": "2", "read": "3", "yaml": "4", "graph": "5", "handed": "6", "imports": "7"}

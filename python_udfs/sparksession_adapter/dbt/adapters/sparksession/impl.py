@@ -33,6 +33,7 @@ from dbt.adapters.sparksession.reading.default_reads import DefaultReads
 from dbt.adapters.sparksession.reading.definitions import Definitions
 from dbt.adapters.sparksession.reading.file_metrics import FileMetrics
 from dbt.adapters.sparksession.reading.hook_writes import HookWrites
+from dbt.adapters.sparksession.reading.late_macros import LateMacros
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
@@ -404,6 +405,11 @@ class SparkSessionAdapter(SparkAdapter):
     def quote(cls, identifier: str) -> str:
         """A name as SQL. dbt asks the class itself where a contract has columns in quotes."""
         return f"`{identifier}`"
+
+    def set_macro_resolver(self, macro_resolver: Any) -> None:
+        """Take dbt's manifest, once the project is parsed."""
+        LateMacros(macro_resolver, self.config).note()
+        super().set_macro_resolver(macro_resolver)
 
     def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:
         if not self.config.credentials.offline:
