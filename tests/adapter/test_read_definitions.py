@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from textwrap import dedent
 
 import pytest
@@ -269,6 +270,39 @@ def test_a_macro_that_takes_the_place_of_another_is_refused(make_project, call):
     made.run("run", "--full-refresh", "-s", "m")
     assert made.column("select n from dw.m") == ["5"]
     assert made.run("run", vars={"read_by_none": 1}).results["m"].message == "nothing new"
+
+
+@pytest.mark.parametrize(
+    ("hook", "later", "reason"),
+    [
+        ("set x.y = 1", "set x.y = 2", "what its pre_hook sets in its session"),
+        ("", "declare variable y = 1", "what its pre_hook sets in its session"),
+        ("set x.y = {{ var('y', 1) }}", None, "what its pre_hook sets in its session"),
+        ("{{ setting() }}", None, "the SQL of a macro that it calls"),
+    ],
+)
+def test_what_a_pre_hook_sets_in_the_session_of_its_model_is_refused_once_it_is_otherwise(
+    make_project, hook, later, reason
+):
+    def of(hook: str, macro: str) -> dict[str, str]:
+        hooks = [text for text in (hook, "select {{ var('other', 1) }}") if text]
+        return {
+            "models/m.sql": """
+                {{ config(materialized='incremental', unique_key='id') }}
+                select id, 1 as n from {{ new_rows(source('src', 'x')) }}
+            """,
+            "models/_m.yml": f"models: [{{name: m, config: {{pre_hook: {json.dumps(hooks)}}}}}]",
+            "macros/setting.sql": f"{{% macro setting() %}}set x.y = {macro}{{% endmacro %}}",
+        }
+
+    made, outcome = run_before_and_after(make_project, of(hook, "1"), {})
+    assert outcome.results["m"].message == "nothing new"
+    assert made.run("run", vars={"other": 2}).results["m"].message == "nothing new"
+
+    made.write(of(hook if later is None else later, "2"))
+    outcome = made.run("run", vars={"y": 2}, expect_ok=False)
+
+    assert f"another definition: {reason}. Run it" in outcome.results["m"].message
 
 
 def test_rows_of_an_adapter_that_noted_neither_meta_nor_read_configs_stay():

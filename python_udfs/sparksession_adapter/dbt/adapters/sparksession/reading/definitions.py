@@ -37,6 +37,7 @@ from dbt.adapters.sparksession.reading.named_values import (
     python_reads,
     vars_called,
 )
+from dbt.adapters.sparksession.reading.session_settings import session_mark
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.context import get_invocation_context
@@ -98,7 +99,7 @@ TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w
 # what rows may go by where SQL hands the target on as a whole
 PARTS_OF_TARGET = ("name", "target_name", "profile_name", "schema", "database", "type")
 # parts of a definition that older adapters didn't note
-LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports", "all_vars")
+LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports", "all_vars", "session")
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
 
 
@@ -226,9 +227,10 @@ def definition_of(
         target: the same of dbt's target.
 
     Returns:
-        {"sql" or "code", "meta", "read", "yaml", "columns", "macros", "views", "all_vars": hashes,
-        "engine": number, "config": config -> hash, "around": environment variable or part of the
-        target -> hash, "vars": var -> value as text}; comments and white space don't matter.
+        {"sql" or "code", "meta", "read", "yaml", "columns", "macros", "views", "all_vars",
+        "session": hashes, "engine": number, "config": config -> hash, "around": environment
+        variable or part of the target -> hash, "vars": var -> value as text}; comments and white
+        space don't matter.
     """
     used = used_macros(called_by(node, macros), macros)
     counts = {found["macro"] for found in DECLARES_COUNT.finditer(node["raw_code"])}
@@ -286,6 +288,7 @@ def definition_of(
             around["target"] = mark_of(json.dumps(values_of_target, sort_keys=True, default=str))
     if any(map(may_call_any_var, own_texts)) or (reads and reads.any_var):
         code["all_vars"] = mark_of_vars(values)
+    code["session"] = session_mark(node, values, env or {})
     configs = dict(node["config"])
     names_none = not configs.get("incremental_strategy")
     if configs.get("materialized") == "incremental" and names_none and configs.get("unique_key"):
@@ -333,6 +336,7 @@ def differences(stored: Settings, now: Settings) -> list[str]:
         ("views", "the SQL of a view that it reads"),
         ("engine", "how the adapter makes its rows"),
         ("all_vars", "the vars, of which it names one by an expression"),
+        ("session", "what its pre_hook sets in its session"),
     ):
         # code that reads these now did so before, or it is other code: an older adapter noted none
         is_noted = key not in LATER_KEYS or key in stored

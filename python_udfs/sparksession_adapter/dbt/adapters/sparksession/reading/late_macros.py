@@ -83,9 +83,7 @@ class LateMacros:
 
     def _note_plainly_called(self, macro: Foreign) -> None:
         names = {
-            name
-            for part in JINJA.findall(macro.macro_sql)
-            for name in PLAINLY_CALLED.findall(part)
+            name for part in JINJA.findall(macro.macro_sql) for name in PLAINLY_CALLED.findall(part)
         }
         for name in sorted(names - {macro.name}):
             taker = self._ids.get((macro.package_name, name)) or self._ids.get((None, name))
