@@ -305,6 +305,32 @@ def test_what_a_pre_hook_sets_in_the_session_of_its_model_is_refused_once_it_is_
     assert f"another definition: {reason}. Run it" in outcome.results["m"].message
 
 
+def test_another_macro_of_the_models_own_strategy_is_refused(make_project):
+    def files(added: int) -> dict[str, str]:
+        return {
+            "macros/added.sql": f"{{% macro added() %}}{added}{{% endmacro %}}",
+            "macros/adding.sql": """
+                {% macro get_incremental_adding_sql(arg_dict) %}
+                    insert into {{ arg_dict['target_relation'] }}
+                    select id, n + {{ added() }} from {{ arg_dict['temp_relation'] }}
+                {% endmacro %}
+            """,
+            "models/m.sql": """
+                {{ config(materialized='incremental', incremental_strategy='adding') }}
+                select id, 1 as n from {{ new_rows(source('src', 'x')) }}
+            """,
+        }
+
+    made, outcome = run_before_and_after(make_project, files(0), files(5))
+
+    reason = "another definition: the SQL of its incremental_strategy's macro. Run it"
+    assert reason in outcome.results["m"].message
+    made.run("run", "--full-refresh")
+    made.query("insert into src.x values (2, 2)")
+    made.run("run")
+    assert made.column("select n from dw.m order by id") == [1, 6]
+
+
 def test_rows_of_an_adapter_that_noted_neither_meta_nor_read_configs_stay():
     old = {"sql": "1", "macros": "1", "engine": 1, "config": {}, "vars": {}}
     later = {"meta": "2", "read": "3", "yaml": "4", "graph": "5", "handed": "6", "imports": "7"}

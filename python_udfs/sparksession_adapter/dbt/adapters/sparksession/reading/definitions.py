@@ -27,6 +27,7 @@ from dbt.adapters.sparksession.reading.macro_calls import (
     called_by,
     handed_macros,
     passes_on,
+    strategy_mark,
     used_macros,
 )
 from dbt.adapters.sparksession.reading.named_inputs import moved_inputs, named_inputs, other_maker
@@ -99,7 +100,7 @@ TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w
 # what rows may go by where SQL hands the target on as a whole
 PARTS_OF_TARGET = ("name", "target_name", "profile_name", "schema", "database", "type")
 # parts of a definition that older adapters didn't note
-LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports", "all_vars", "session")
+LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports", "all_vars", "hooks", "strategy")
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
 
 
@@ -228,8 +229,8 @@ def definition_of(
 
     Returns:
         {"sql" or "code", "meta", "read", "yaml", "columns", "macros", "views", "all_vars",
-        "session": hashes, "engine": number, "config": config -> hash, "around": environment
-        variable or part of the target -> hash, "vars": var -> value as text}; comments and white
+        "hooks", "strategy": hashes, "engine": number, "config": config -> hash, "around": what
+        of the environment or the target -> hash, "vars": var -> value as text}; comments and white
         space don't matter.
     """
     used = used_macros(called_by(node, macros), macros)
@@ -288,7 +289,8 @@ def definition_of(
             around["target"] = mark_of(json.dumps(values_of_target, sort_keys=True, default=str))
     if any(map(may_call_any_var, own_texts)) or (reads and reads.any_var):
         code["all_vars"] = mark_of_vars(values)
-    code["session"] = session_mark(node, values, env or {})
+    code["hooks"] = session_mark(node, values, env or {})
+    code["strategy"] = strategy_mark(node, macros)
     configs = dict(node["config"])
     names_none = not configs.get("incremental_strategy")
     if configs.get("materialized") == "incremental" and names_none and configs.get("unique_key"):
@@ -336,7 +338,8 @@ def differences(stored: Settings, now: Settings) -> list[str]:
         ("views", "the SQL of a view that it reads"),
         ("engine", "how the adapter makes its rows"),
         ("all_vars", "the vars, of which it names one by an expression"),
-        ("session", "what its pre_hook sets in its session"),
+        ("hooks", "what its pre_hook sets in its session"),
+        ("strategy", "the SQL of its incremental_strategy's macro"),
     ):
         # code that reads these now did so before, or it is other code: an older adapter noted none
         is_noted = key not in LATER_KEYS or key in stored

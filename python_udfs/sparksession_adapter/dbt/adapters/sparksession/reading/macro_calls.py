@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from dbt.adapters.sparksession.edges import Foreign, Given, Node, Settings
+from dbt.adapters.sparksession.inputs import sql_mark
+from dbt.adapters.sparksession.sql import mark_of
 from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 
 ENGINE_PACKAGES = ("dbt", "dbt_spark", "dbt_sparksession")
@@ -88,6 +90,16 @@ def handed_macros(texts: Iterable[str], used: Iterable[Foreign], macros: Setting
             names = candidates & _names_from_outside(text)
             found += [unique_id for name in names for unique_id in others[name]]
     return [macro for macro in used_macros(found, macros) if macro.unique_id not in calls]
+
+
+def strategy_mark(node: Node, macros: Settings) -> str:
+    """A short hash of the project's macro of an incremental model's strategy, which dbt calls by
+    its name, and of what that calls of the project."""
+    strategy = str(node["config"].get("incremental_strategy")).replace("+", "_")
+    asked = f"get_incremental_{strategy}_sql"
+    used = used_macros([name for name, macro in _own(macros) if macro.name == asked], macros)
+    own = [macro for macro in used if macro.package_name not in ENGINE_PACKAGES]
+    return mark_of("\0".join(sql_mark(macro.macro_sql) for macro in own))
 
 
 @lru_cache(maxsize=1024)
