@@ -48,3 +48,18 @@ def test_rows_that_go_or_get_an_older_time_are_no_longer_shown(make_project):
         for name in OF_CHANGES:
             rows = project.query(f"select id, v, at from dw.{name} order by id")
             assert rows == expected, (name, statement)
+
+
+def test_changes_of_a_view_over_a_keyed_table_are_refused_with_the_way_on(make_project):
+    project = make_project(
+        {
+            "models/keyed.sql": "{{ config(materialized='folded', unique_key='id', "
+            "fold={'sequence': 'v'}) }} select 1 as id, 1 as v",
+            "models/doubled.sql": "{{ config(materialized='view', meta={'row_wise': true}) }} "
+            "select id, v * 2 as v from {{ ref('keyed') }}",
+            "models/follows.sql": "{{ config(materialized='incremental') }} "
+            "select id, v from {{ new_changes(ref('doubled')) }}",
+        }
+    )
+    message = project.run("run", expect_ok=False).results["follows"].message
+    assert "Take new_changes(..) of it and not of a view over it" in message

@@ -292,8 +292,8 @@ class TableReads:
         if node is not None and node["config"]["materialized"] == FOLDED:
             if mode != "all":
                 raise CompilationError(
-                    f"new_rows: {relation} is folded, its new rows change others. "
-                    "Take new_changes(..), or pinned(..) for all rows."
+                    f"new_rows: {relation} is folded, its new rows change others. Take "
+                    "new_changes(..) of it and not of a view over it, or pinned(..) for all rows."
                 )
             return self._read_folded(model, node, relation, as_of)
         kind = node["config"]["materialized"] if node is not None else None
