@@ -52,6 +52,32 @@ def test_a_version_is_read_by_its_number(project: DbtProject) -> None:
     assert "There is no version '7'" in f"{unknown.exception}{unknown.log}"
 
 
+def test_what_a_version_does_not_have_is_not_shown_as_of_it(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make()
+    project.run("build")
+    project.write(
+        {
+            "models/later.sql": "select id from {{ ref('b') }}",
+            "models/hidden.sql": "{{ config(meta={'published': false}) }} select 1 as id",
+            "models/_later.yml": """
+                models: [{name: later, columns: [{name: id, data_tests: [unique]}]}]
+            """,
+        }
+    )
+    project.run("build")
+    for name in ("later", "hidden"):
+        asked = "show", "--inline", f"select * from {{{{ ref('{name}') }}}}"
+        refused = project.run(*asked, vars={"as_of_version": 1}, expect_ok=False)
+        assert f"ref('{name}'): version 1 has no dw.{name}, which came later" in (
+            f"{refused.exception}{refused.log}"
+        )
+    assert project.run("show", "-s", "later", vars={"as_of_version": 1}).ok
+    tested = project.run("test", vars={"as_of_version": 1})
+    assert tested.log.count("Version 1 has no dw.later, which came later") == 1
+
+
 def test_the_next_run_publishes_what_the_failed_one_left(make: Callable[..., DbtProject]) -> None:
     project = make()
     project.run("build")

@@ -12,6 +12,7 @@ from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Settings
+from dbt.adapters.sparksession.flags import flag
 from dbt.adapters.sparksession.read_plans import INDEX_PROPERTY, GivenRows, ReadPlan
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
 from dbt.adapters.sparksession.reading.clock_queries import BATCH_BY_CLOCK, problem_of_clock
@@ -56,6 +57,7 @@ from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.taken_back import is_of_join
 from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings, statement_of
 from dbt.adapters.sparksession.sql_texts import without_comments
+from dbt.adapters.sparksession.versions.nodes import is_published, is_relation
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
@@ -107,6 +109,7 @@ class DefaultReads:
     def __init__(self, warehouse: Warehouse, reads: TableReads) -> None:
         self._warehouse = warehouse
         self._reads = reads
+        self._not_in_version: set[str] = set()  # what this run has named
 
     def check_news_of_cte(self, model: Node, relation: Relation, macro: str) -> None:
         """Refuse a stored model that asks for what is new in an ephemeral one. In a unit test all
@@ -303,6 +306,33 @@ class DefaultReads:
                 f"if that is meant, say {PARTIAL_RUNS}=true in its config."
             )
 
+    def _check_in_version(self, model: Node, relation: Relation, context: Context) -> None:
+        """Look at whether the version that the var as_of_version names has what a ref names, which
+        is read as it is now elsewhere.
+
+        Raises:
+            CompilationError: it hasn't, and what is asked would show rows of two times.
+        """
+        node = self._warehouse.node_of(relation, context["graph"])
+        name = relation.name_only.render()
+        if node is None or not is_relation(node) or self._warehouse.credentials.offline:
+            return
+        if relation.render() != name:  # the query of its rows in the version
+            return
+        problem = (
+            f"version {relation.as_of} has no {name}, which came later, was stored under another "
+            "name or is in no version (meta: published: false)"
+        )
+        kind = model.get("resource_type")
+        if kind == "sql_operation" or (flag("WHICH") == "show" and kind == "model"):
+            raise CompilationError(
+                f"ref('{node['name']}'): {problem}; name a version that has it, or ask without "
+                "as_of_version."
+            )
+        if is_published(node) and name not in self._not_in_version:
+            self._not_in_version.add(name)
+            logger.warning(f"{problem[0].upper()}{problem[1:]}: it is read as it is now.")
+
     def read_by_default(self, model: Node, relation: Relation, context: Context) -> Relation:
         """`relation` as the model reads it where its SQL asks for nothing else.
 
@@ -316,6 +346,8 @@ class DefaultReads:
             read (a view, a test, an operation), in a unit test, in a hook, and where a version is
             read.
         """
+        if getattr(relation, "as_of", None) is not None:
+            self._check_in_version(model, relation, context)
         if (
             self._warehouse.credentials.offline
             or getattr(relation, "is_cte", False)
