@@ -12,7 +12,6 @@ from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Settings
-from dbt.adapters.sparksession.flags import flag
 from dbt.adapters.sparksession.read_plans import INDEX_PROPERTY, GivenRows, ReadPlan
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
 from dbt.adapters.sparksession.reading.clock_queries import BATCH_BY_CLOCK, problem_of_clock
@@ -57,8 +56,8 @@ from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.taken_back import is_of_join
 from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings, statement_of
 from dbt.adapters.sparksession.sql_texts import without_comments
-from dbt.adapters.sparksession.versions.nodes import is_published, is_relation
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
+from dbt.flags import get_flags
 from dbt_common.exceptions import CompilationError
 
 logger = AdapterLogger("Spark")
@@ -315,7 +314,7 @@ class DefaultReads:
         """
         node = self._warehouse.node_of(relation, context["graph"])
         name = relation.name_only.render()
-        if node is None or not is_relation(node) or self._warehouse.credentials.offline:
+        if node is None or self._warehouse.credentials.offline:  # no node: a source
             return
         if relation.render() != name:  # the query of its rows in the version
             return
@@ -324,12 +323,15 @@ class DefaultReads:
             "name or is in no version (meta: published: false)"
         )
         kind = model.get("resource_type")
-        if kind == "sql_operation" or (flag("WHICH") == "show" and kind == "model"):
+        if kind == "sql_operation" or (get_flags().WHICH == "show" and kind == "model"):
             raise CompilationError(
                 f"ref('{node['name']}'): {problem}; name a version that has it, or ask without "
                 "as_of_version."
             )
-        if is_published(node) and name not in self._not_in_version:
+        if (
+            node["config"].get("meta", {}).get("published", True)
+            and name not in self._not_in_version
+        ):
             self._not_in_version.add(name)
             logger.warning(f"{problem[0].upper()}{problem[1:]}: it is read as it is now.")
 

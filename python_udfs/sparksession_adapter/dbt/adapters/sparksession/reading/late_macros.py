@@ -62,7 +62,7 @@ class LateMacros:
             taker = self._taker(names, found["package"])
             if taker is None or taker in called or self._is_of_engine(taker):
                 continue
-            others = {name for name in names if not re.search(rf"\b{name}\s*\(", text)}
+            others = set(names) - set(PLAINLY_CALLED.findall(text))
             macros = self._manifest.macros
             called[:] = [
                 name for name in called if name not in macros or macros[name].name not in others
