@@ -35,6 +35,7 @@ from python_udfs.ingestion.formats.registry import (
     FORMATS,
     has_partial_changes,
     has_whole_images,
+    misread,
     positions_are_places,
 )
 from python_udfs.ingestion.landing.files import LIVE
@@ -189,16 +190,19 @@ def _table_rows(
     inputs: _Inputs,
 ) -> tuple[DataFrame, DataFrame | None]:
     """The rows to add to `known`, and the rows of it that they replace, see deduplicate."""
-    mine, known = inputs.mine, inputs.known
-    changes, undeclared = row_changes(mine), None
+    mine, known, unread = inputs.mine, inputs.known, []
+    reason = misread(mine, source, state.samples)
+    if reason is not None:
+        unread.append(refused_rows(mine.where(reason.isNotNull()), reason, source, day))
+        mine = mine.where(reason.isNull())
+    changes = row_changes(mine)
     if order.doubt:
-        undeclared = refused_rows(
-            changes.where(order.doubt.condition), F.lit(order.doubt.reason), source, day
-        )
+        undeclared = changes.where(order.doubt.condition)
+        unread.append(refused_rows(undeclared, F.lit(order.doubt.reason), source, day))
         changes = changes.where(~order.doubt.condition)
     rows, gone = deduplicate(changes, known, source, day, dbt.meta["batches"], in_workers(dbt))
-    if undeclared is not None:
-        rows = rows.unionByName(_unheld(undeclared, known))
+    for refused in unread:
+        rows = rows.unionByName(_unheld(refused, known))
     if state.refusals:
         statements = refused_statements(inputs.all, state.refusals, source, day)
         rows = rows.unionByName(_unheld(statements, known))
@@ -223,12 +227,12 @@ def _table_rows(
         if not state.events:
             return rows, gone
         loads = rows.where(F.lit(False))
-    good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
+    good, is_refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
     derived = derived_rows(state, rows.where(good), loads.where(good), known, replaced)
     if state.has_load and has_partial_changes(source.format):
         derived = with_rest(derived, loads.where(good), source)
     derived = derived.withColumn("load_id", F.lit(dbt.run_id))
-    return rows.unionByName(_unheld(loads.where(refused), known)).unionByName(derived), gone
+    return rows.unionByName(_unheld(loads.where(is_refused), known)).unionByName(derived), gone
 
 
 def _named_as_in_log(

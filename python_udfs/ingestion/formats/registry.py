@@ -10,6 +10,7 @@ It may have
     EXTRA: columns that its `images` adds beyond those three, which become columns of its typed
         rows, and of no other format's
     has_lsn() -> condition on changes that their place and their row's key identify
+    misread(messages, source, samples) -> see misread below
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from python_udfs.ingestion.formats.envelope import ENVELOPE, TABLE_OPS
 from python_udfs.ingestion.landing.files import LONG_LINE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
 
     from pyspark.sql import Column, DataFrame
@@ -57,6 +59,18 @@ def has_whole_images(source: TableSource) -> bool:
     """Whether each change of a table that isn't refused has its row whole, before and after it."""
     is_required = source.options.get("pre_images") == "required"
     return is_required or not has_partial_changes(source.format)
+
+
+def misread(
+    messages: DataFrame, source: TableSource, samples: Iterable[tuple[str, str | None]]
+) -> Column | None:
+    """Why messages of a table would be read as other values; null for the others, None for none.
+
+    Args:
+        samples: format and payload of some of them.
+    """
+    finds = getattr(FORMATS[source.format], "misread", None)
+    return None if finds is None else finds(messages, source, samples)
 
 
 def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:

@@ -25,8 +25,10 @@ What they mean, as seen from a real producer (3.5, on MariaDB) and documented fo
   columns but the key: it is refused, though a row could really be so.
 - How a value is encoded depends on the column's type and the connector's settings, which OPTIONS
   names with Debezium's own names. A message doesn't tell them: 1234 may be a decimal, or the
-  base64 of three bytes; a number of milliseconds may be one of microseconds. Where the converter
-  has decimal.format=NUMERIC, decimals read as those of `decimal.handling.mode: string` do.
+  base64 of three bytes; a number of milliseconds may be one of microseconds. Where a schema stands
+  beside it, a message of another scale or unit than is declared is refused, see schema_blocks.
+  Where the converter has decimal.format=NUMERIC, decimals read as those of
+  `decimal.handling.mode: string` do.
 - A DATETIME is the epoch time that its digits would have in UTC; a TIMESTAMP is ISO text. Zero
   dates are null, or 1970-01-01 in a column that is NOT NULL.
 - A large value of PostgreSQL that an update left alone may be absent: PLACEHOLDER stands there.
@@ -41,8 +43,18 @@ from python_udfs.ingestion.formats.debezium.envelopes import (
     table_moves,
 )
 from python_udfs.ingestion.formats.debezium.row_images import images
+from python_udfs.ingestion.formats.debezium.schema_blocks import misread
 
-__all__ = ["OPTIONS", "SERVER_PATHS", "envelope", "has_lsn", "images", "new_table", "table_moves"]
+__all__ = [
+    "OPTIONS",
+    "SERVER_PATHS",
+    "envelope",
+    "has_lsn",
+    "images",
+    "misread",
+    "new_table",
+    "table_moves",
+]
 
 
 # the connector's settings that the encoding of values depends on; PostgreSQL's default of the

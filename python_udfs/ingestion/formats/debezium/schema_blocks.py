@@ -1,0 +1,180 @@
+"""The schema beside a message (`schemas.enable`), compared with how its values are read.
+
+A value doesn't show its scale or unit, but the schema does: after an ALTER the older messages have
+others than the declaration. Their values would be read as other amounts and times.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from python_udfs.ingestion.formats.debezium.values import digits_of_second, name_and_length
+from python_udfs.ingestion.formats.envelope import ROW_OPS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from python_udfs.ingestion.tables.source import TableSource
+    from python_udfs.ingestion.tables.types import SourceType
+
+MOST_BLOCKS = 1000  # of a run: a table has another schema after each ALTER alone
+_NAME = '"schema":'
+_BEGIN, _PAYLOAD = f"{{{_NAME}", ',"payload":'  # as Kafka Connect writes them
+_CONNECT, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+_DECIMAL = f"{_CONNECT}Decimal"
+# what a field's schema calls its values -> what they count
+_COUNTED = {
+    **{f"{owner}Date": "days" for owner in (_CONNECT, _DEBEZIUM)},
+    **{
+        f"{owner}{name}": "milliseconds"
+        for owner in (_CONNECT, _DEBEZIUM)
+        for name in ("Time", "Timestamp")
+    },
+    **{f"{_DEBEZIUM}Micro{name}": "microseconds" for name in ("Time", "Timestamp")},
+    **{f"{_DEBEZIUM}Nano{name}": "nanoseconds" for name in ("Time", "Timestamp")},
+}
+_OF_DIGITS = {3: "milliseconds", 6: "microseconds", 9: "nanoseconds"}
+
+
+def misread(
+    messages: DataFrame, source: TableSource, samples: Iterable[tuple[str, str | None]]
+) -> Column | None:
+    """Why a message's values would be read as others, by its schema; null for other messages.
+
+    Cost: the messages are read whole, where the samples have schemas and a column's type has a
+    scale or a unit. Where the samples have none, none is looked for.
+
+    Args:
+        messages: of the table.
+        samples: format and payload of some.
+
+    Returns:
+        A column of ods_binlog's rows; None where no message would be misread.
+
+    Raises:
+        ValueError: the messages have more than MOST_BLOCKS schemas.
+    """
+    from pyspark.sql import functions as F
+
+    has_schemas = any(
+        name == source.format and _BEGIN[1:] in (text or "") for name, text in samples
+    )
+    if not has_schemas or not any(_read_as(kind, source) for kind in source.columns.values()):
+        return None
+    rows = F.col("op").isin(*ROW_OPS, "snapshot") & (F.col("format") == source.format)
+    block = F.when(rows, _schema_block())
+    blocks = messages.select(block.alias("block")).where("block is not null").distinct()
+    found = [row.block for row in blocks.limit(MOST_BLOCKS + 1).collect()]
+    if len(found) > MOST_BLOCKS:
+        raise ValueError(
+            f"the messages of {source.database}.{source.table} in this run have more than "
+            f"{MOST_BLOCKS} schemas, of which an ALTER makes one: land them in smaller parts"
+        )
+    reason: Column | None = None
+    for text in sorted(found):
+        problem = problem_of(text, source)
+        if problem is not None:
+            is_this = F.sha2(block, 256) == F.sha2(F.lit(text), 256)
+            reason = (F if reason is None else reason).when(is_this, F.lit(problem))
+    return reason
+
+
+def _schema_block() -> Column:
+    """The JSON text of a message's schema; null where it has none."""
+    from pyspark.sql import functions as F
+
+    payload = F.col("payload")
+    # its texts have no bare quote, so that the name of the payload stands behind it alone
+    begin = F.substring_index(payload, _PAYLOAD, 1)
+    usual = F.substring(begin, len(_BEGIN) + 1, 2**31 - 1)
+    other = F.get_json_object(payload, "$.schema")
+    return F.when(payload.startswith(_BEGIN), usual).otherwise(other)
+
+
+def problem_of(block: str, source: TableSource) -> str | None:
+    """Why a message of this schema would be misread, which names all columns that would be; or
+    None."""
+    fields = _fields(block)
+    problems = []
+    for name, kind in source.columns.items():
+        expected = _read_as(kind, source)
+        given = next((fields[known] for known in source.names(name) if known in fields), None)
+        if expected is None or given is None:
+            continue
+        if not _is_read(given, expected):
+            problems.append(f"{name} {_called(given)}, declared {kind.declared} ({expected})")
+    if not problems:
+        return None
+    return (
+        f"by the message's schema its values would be misread: {'; '.join(problems)}. Declare the "
+        "type and the options that the connector writes by; after an ALTER of a scale or of a "
+        "time's type let it write the table to another topic from a new snapshot on"
+    )
+
+
+def _fields(block: str) -> dict[str, dict[str, Any]]:
+    """Column -> its schema, of the row behind the change, or else before it."""
+    try:
+        schema = json.loads(block)
+    except (ValueError, RecursionError):
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for part in ("before", "after"):
+        for image in _members(schema):
+            if image.get("field") == part:
+                found |= {field["field"]: field for field in _members(image) if "field" in field}
+    return {name: field for name, field in found.items() if isinstance(name, str)}
+
+
+def _members(schema: object) -> list[dict[str, Any]]:
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    return (
+        [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
+    )
+
+
+def _read_as(kind: SourceType, source: TableSource) -> str | None:
+    """How a column's values are read, where the values don't show whether that is right."""
+    name, length = name_and_length(kind)
+    options = source.options
+    if kind.kind == "decimal" and options["decimal.handling.mode"] == "precise":
+        return f"scale {_scale(kind)}"
+    if (
+        kind.spark == "decimal(20,0)"
+        and name != "bit"
+        and options["bigint.unsigned.handling.mode"] == "precise"
+    ):
+        return "scale 0"
+    mode = options["time.precision.mode"]
+    if mode == "isostring":
+        return None
+    if kind.kind == "date":
+        return "days"
+    if kind.kind == "datetime" or name == "time":
+        return _OF_DIGITS[digits_of_second(name, length, mode)]
+    return None
+
+
+def _scale(kind: SourceType) -> int:
+    return int(kind.spark.rstrip(")").partition(",")[2])
+
+
+def _is_read(field: dict[str, Any], expected: str) -> bool:
+    called = _called(field)
+    if expected.startswith("scale"):
+        # a decimal of any scale has its scale beside it
+        return called in (f"is a decimal of {expected}", "is a struct")
+    # what is no count, such as a text, is refused as a value where it can't be read
+    return field.get("name") not in _COUNTED or called == f"counts {expected}"
+
+
+def _called(field: dict[str, Any]) -> str:
+    name, parameters = field.get("name"), field.get("parameters")
+    if name == _DECIMAL:
+        scale = parameters.get("scale") if isinstance(parameters, dict) else None
+        return f"is a decimal of scale {scale}"
+    if name in _COUNTED:
+        return f"counts {_COUNTED[name]}"
+    return f"is a {field.get('type')}"

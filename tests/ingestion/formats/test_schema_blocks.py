@@ -1,0 +1,149 @@
+"""Debezium's messages with a schema of another scale or unit than their table is declared with."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from python_udfs.ingestion.formats.debezium.schema_blocks import MOST_BLOCKS, problem_of
+from tests.support.lines import TS, source
+from tests.support.typed_model import Model
+
+CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+NO_SCHEMA: dict[str, Any] = {}
+
+
+def decimal(scale: int) -> dict[str, Any]:
+    parameters = {"scale": str(scale), "connect.decimal.precision": "12"}
+    return {"type": "bytes", "name": f"{CONNECT}Decimal", "parameters": parameters}
+
+
+def counted(name: str) -> dict[str, Any]:
+    return {"type": "int64", "name": name}
+
+
+def schema(columns: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The schema of a message, as Kafka Connect's converter writes it."""
+    row = [{"optional": True, **kind, "field": name} for name, kind in columns.items()]
+    images = [{"type": "struct", "fields": row, "field": part} for part in ("before", "after")]
+    return {"type": "struct", "fields": [*images, {"type": "string", "field": "op"}]}
+
+
+def message(
+    key: int, schema_of_row: dict[str, Any], amount: int, op: str = "c", is_last: bool = False
+) -> str:
+    """A row of an id and an amount in units of its scale; is_last: the schema stands last."""
+    encoded = b64encode(amount.to_bytes(4, "big", signed=True)).decode()
+    origin = {"connector": "mysql", "db": "shop", "table": "o", "ts_ms": TS * 1000}
+    origin |= {"file": "bin.000007", "pos": 100 * key, "row": 0}
+    origin |= {"snapshot": "true" if op == "r" else "false"}
+    row = {"id": key, "amount": encoded}
+    payload = {"before": None, "after": row, "source": origin, "op": op}
+    if not schema_of_row:
+        return json.dumps(payload, separators=(",", ":"))
+    both = {"schema": schema(schema_of_row), "payload": payload}
+    names = sorted(both, reverse=not is_last)
+    return json.dumps({name: both[name] for name in names}, separators=(",", ":"))
+
+
+def model_of(spark: SparkSession, columns: dict[str, str], workers: str = "never") -> Model:
+    model = Model(spark, "debezium", ["id"])
+    model.meta["source"]["columns"] = columns
+    model.vars["worker_decoding_from"] = workers
+    return model
+
+
+@pytest.mark.parametrize("workers", ["0", "never"])
+def test_an_amount_of_another_scale_is_refused(spark: SparkSession, workers: str) -> None:
+    model = model_of(spark, {"id": "int", "amount": "decimal(12,4)"}, workers)
+    old, new = ({"id": {"type": "int32"}, "amount": decimal(scale)} for scale in (2, 4))
+
+    model.take(
+        {
+            0: message(1, new, 123400),
+            1: message(2, old, 1234),
+            2: message(3, old, 1234, is_last=True),
+            3: message(4, old, 1234, "r"),
+            4: message(5, NO_SCHEMA, 123400),
+            5: message(6, {"id": {"type": "int32"}}, 123400),
+            6: message(7, new, 123400),
+        }
+    )
+    model.take({7: message(8, new, 5)})
+
+    read = {row.id: str(row.amount) for row in model.rows if row.reject_reason is None}
+    assert read == dict.fromkeys((1, 5, 6, 7), "12.3400") | {8: "0.0005"}
+    refused = [row for row in model.rows if row.reject_reason]
+    assert sorted(row.message_offset for row in refused) == [1, 2, 3]
+    for row in refused:
+        reason = "amount is a decimal of scale 2, declared decimal(12,4) (scale 4). Declare the"
+        assert reason in row.reject_reason
+        assert row.reject_payload is not None and row.id is None
+
+
+def test_too_many_schemas_end_the_run(spark: SparkSession) -> None:
+    model = model_of(spark, {"id": "int", "amount": "decimal(12,4)"})
+    kinds = [{"amount": decimal(4), f"c{n}": {"type": "int32"}} for n in range(MOST_BLOCKS + 1)]
+    model.take({n: message(n + 1, kind, 1) for n, kind in enumerate(kinds[1:])})
+    with pytest.raises(ValueError, match=f"more than {MOST_BLOCKS} schemas"):
+        model.take({n + 5000: message(n + 5000, kind, 1) for n, kind in enumerate(kinds)})
+
+
+STRUCT = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}
+TEXT = {"type": "string"}
+UNSIGNED = "bigint unsigned"
+# declared type, options, schema of the column -> what the problem names it, None for no problem
+CASES: list[tuple[str, dict[str, str], dict[str, Any], str | None]] = [
+    ("decimal(12,4)", {}, decimal(4), None),
+    ("decimal(12,4)", {}, STRUCT, None),
+    ("decimal(12,4)", {}, TEXT, "is a string"),
+    ("decimal(12)", {}, decimal(2), "is a decimal of scale 2"),
+    ("decimal(12,4)", {"decimal.handling.mode": "string"}, decimal(2), None),
+    (UNSIGNED, {}, {"type": "int64"}, None),
+    (UNSIGNED, {"bigint.unsigned.handling.mode": "precise"}, decimal(0), None),
+    (UNSIGNED, {"bigint.unsigned.handling.mode": "precise"}, {"type": "int64"}, "is a int64"),
+    ("date", {}, counted(f"{DEBEZIUM}Date"), None),
+    ("date", {}, counted(f"{CONNECT}Date"), None),
+    ("date", {}, counted(f"{DEBEZIUM}Timestamp"), "counts milliseconds"),
+    ("datetime(6)", {}, counted(f"{DEBEZIUM}MicroTimestamp"), None),
+    ("datetime(6)", {}, counted(f"{DEBEZIUM}Timestamp"), "counts milliseconds"),
+    ("datetime(6)", {}, counted(f"{DEBEZIUM}Date"), "counts days"),
+    ("datetime(3)", {}, counted(f"{DEBEZIUM}Timestamp"), None),
+    ("datetime", {}, counted(f"{CONNECT}Timestamp"), None),
+    ("datetime", {}, counted(f"{DEBEZIUM}NanoTimestamp"), "counts nanoseconds"),
+    ("datetime(6)", {"time.precision.mode": "isostring"}, TEXT, None),
+    ("datetime(6)", {"time.precision.mode": "connect"}, counted(f"{CONNECT}Timestamp"), None),
+    ("timestamp", {}, TEXT, None),
+    ("time(3)", {}, counted(f"{DEBEZIUM}MicroTime"), None),
+    ("time(3)", {"time.precision.mode": "adaptive"}, counted(f"{DEBEZIUM}Time"), None),
+    ("time(3)", {}, counted(f"{DEBEZIUM}Time"), "counts milliseconds"),
+    ("bit(64)", {"bigint.unsigned.handling.mode": "precise"}, {"type": "bytes"}, None),
+    ("int", {}, decimal(3), None),
+]
+
+
+@pytest.mark.parametrize(("declared", "options", "given", "problem"), CASES)
+def test_scales_and_units_of_a_schema_are_those_that_are_declared(
+    declared: str, options: dict[str, str], given: dict[str, Any], problem: str | None
+) -> None:
+    table = source(
+        {"id": "int", "c": declared},
+        format="debezium",
+        options=options,
+        aliases={"c": ["was"]},
+    )
+    for name in ("c", "was"):
+        found = problem_of(json.dumps(schema({"id": {"type": "int32"}, name: given})), table)
+        assert (found is None) == (problem is None), found
+        assert problem is None or f"misread: c {problem}, declared {declared} (" in str(found)
+    assert problem_of(json.dumps(schema({"other": given})), table) is None
+
+
+@pytest.mark.parametrize("block", ["", "null", "5", "[]", '{"fields":5}', '{"fields":[5,{}]}', "{"])
+def test_what_is_no_schema_of_rows_is_no_problem(block: str) -> None:
+    table = source({"id": "int", "c": "decimal(9,2)"}, format="debezium")
+    assert problem_of(block, table) is None
