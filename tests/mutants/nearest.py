@@ -199,6 +199,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ),
     ("python_udfs/ingestion/landing/*", "test_landing_files.py test_landing_lines.py"),
     ("*/canal.py", "test_canal.py test_against_oracle.py"),
+    ("*/debezium/schema_blocks.py", "test_schema_blocks.py"),
     ("*/debezium/*", "test_debezium.py"),
     ("*/mongodb/*", "test_mongodb.py"),
     ("*/events.py", "formats/test_events.py"),
