@@ -10,7 +10,7 @@ It may have
     EXTRA: columns that its `images` adds beyond those three, which become columns of its typed
         rows, and of no other format's
     has_lsn() -> condition on changes that their place and their row's key identify
-    misread(messages, source, samples) -> see misread below
+    read_otherwise(messages, source, samples) -> see misread below
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def misread(
     Args:
         samples: format and payload of some of them.
     """
-    finds = getattr(FORMATS[source.format], "misread", None)
+    finds = getattr(FORMATS[source.format], "read_otherwise", None)
     return None if finds is None else finds(messages, source, samples)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from python_udfs.ingestion.formats.debezium.schema_blocks import MOST_BLOCKS, problem_of
+from python_udfs.ingestion.formats.debezium.schema_blocks import MOST_BLOCKS, problem_of_schema
 from tests.support.lines import TS, source
 from tests.support.typed_model import Model
 
@@ -137,13 +137,13 @@ def test_scales_and_units_of_a_schema_are_those_that_are_declared(
         aliases={"c": ["was"]},
     )
     for name in ("c", "was"):
-        found = problem_of(json.dumps(schema({"id": {"type": "int32"}, name: given})), table)
+        found = problem_of_schema(json.dumps(schema({"id": {"type": "int32"}, name: given})), table)
         assert (found is None) == (problem is None), found
         assert problem is None or f"misread: c {problem}, declared {declared} (" in str(found)
-    assert problem_of(json.dumps(schema({"other": given})), table) is None
+    assert problem_of_schema(json.dumps(schema({"other": given})), table) is None
 
 
 @pytest.mark.parametrize("block", ["", "null", "5", "[]", '{"fields":5}', '{"fields":[5,{}]}', "{"])
 def test_what_is_no_schema_of_rows_is_no_problem(block: str) -> None:
     table = source({"id": "int", "c": "decimal(9,2)"}, format="debezium")
-    assert problem_of(block, table) is None
+    assert problem_of_schema(block, table) is None

@@ -43,7 +43,7 @@ from python_udfs.ingestion.formats.debezium.envelopes import (
     table_moves,
 )
 from python_udfs.ingestion.formats.debezium.row_images import images
-from python_udfs.ingestion.formats.debezium.schema_blocks import misread
+from python_udfs.ingestion.formats.debezium.schema_blocks import read_otherwise
 
 __all__ = [
     "OPTIONS",
@@ -51,8 +51,8 @@ __all__ = [
     "envelope",
     "has_lsn",
     "images",
-    "misread",
     "new_table",
+    "read_otherwise",
     "table_moves",
 ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from python_udfs.ingestion.formats.debezium.values import digits_of_second, name_and_length
 from python_udfs.ingestion.formats.envelope import ROW_OPS
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.tables.types import SourceType
+
+Field = dict[str, object]  # the schema of a column, or of a part of the message
 
 MOST_BLOCKS = 1000  # of a run: a table has another schema after each ALTER alone
 _NAME = '"schema":'
@@ -35,10 +37,11 @@ _COUNTED = {
     **{f"{_DEBEZIUM}Micro{name}": "microseconds" for name in ("Time", "Timestamp")},
     **{f"{_DEBEZIUM}Nano{name}": "nanoseconds" for name in ("Time", "Timestamp")},
 }
+_COUNTS = "counts "
 _OF_DIGITS = {3: "milliseconds", 6: "microseconds", 9: "nanoseconds"}
 
 
-def misread(
+def read_otherwise(
     messages: DataFrame, source: TableSource, samples: Iterable[tuple[str, str | None]]
 ) -> Column | None:
     """Why a message's values would be read as others, by its schema; null for other messages.
@@ -74,7 +77,7 @@ def misread(
         )
     reason: Column | None = None
     for text in sorted(found):
-        problem = problem_of(text, source)
+        problem = problem_of_schema(text, source)
         if problem is not None:
             is_this = F.sha2(block, 256) == F.sha2(F.lit(text), 256)
             reason = (F if reason is None else reason).when(is_this, F.lit(problem))
@@ -93,7 +96,7 @@ def _schema_block() -> Column:
     return F.when(payload.startswith(_BEGIN), usual).otherwise(other)
 
 
-def problem_of(block: str, source: TableSource) -> str | None:
+def problem_of_schema(block: str, source: TableSource) -> str | None:
     """Why a message of this schema would be misread, which names all columns that would be; or
     None."""
     fields = _fields(block)
@@ -114,21 +117,21 @@ def problem_of(block: str, source: TableSource) -> str | None:
     )
 
 
-def _fields(block: str) -> dict[str, dict[str, Any]]:
+def _fields(block: str) -> dict[str, Field]:
     """Column -> its schema, of the row behind the change, or else before it."""
     try:
         schema = json.loads(block)
     except (ValueError, RecursionError):
         return {}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Field] = {}
     for part in ("before", "after"):
         for image in _members(schema):
             if image.get("field") == part:
-                found |= {field["field"]: field for field in _members(image) if "field" in field}
-    return {name: field for name, field in found.items() if isinstance(name, str)}
+                found |= {str(field.get("field")): field for field in _members(image)}
+    return found
 
 
-def _members(schema: object) -> list[dict[str, Any]]:
+def _members(schema: object) -> list[Field]:
     fields = schema.get("fields") if isinstance(schema, dict) else None
     return (
         [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
@@ -161,20 +164,20 @@ def _scale(kind: SourceType) -> int:
     return int(kind.spark.rstrip(")").partition(",")[2])
 
 
-def _is_read(field: dict[str, Any], expected: str) -> bool:
+def _is_read(field: Field, expected: str) -> bool:
     called = _called(field)
     if expected.startswith("scale"):
         # a decimal of any scale has its scale beside it
         return called in (f"is a decimal of {expected}", "is a struct")
     # what is no count, such as a text, is refused as a value where it can't be read
-    return field.get("name") not in _COUNTED or called == f"counts {expected}"
+    return not called.startswith(_COUNTS) or called == f"{_COUNTS}{expected}"
 
 
-def _called(field: dict[str, Any]) -> str:
-    name, parameters = field.get("name"), field.get("parameters")
+def _called(field: Field) -> str:
+    name, parameters = str(field.get("name")), field.get("parameters")
     if name == _DECIMAL:
         scale = parameters.get("scale") if isinstance(parameters, dict) else None
         return f"is a decimal of scale {scale}"
     if name in _COUNTED:
-        return f"counts {_COUNTED[name]}"
+        return f"{_COUNTS}{_COUNTED[name]}"
     return f"is a {field.get('type')}"
