@@ -39,12 +39,6 @@ def test_an_empty_file_has_no_lines(tmp_path, suffix):
     assert read(write(tmp_path, f"t+0+0{suffix}", b"")) == ([], [])
 
 
-def test_a_file_of_no_bytes_that_is_named_gz_has_no_lines(tmp_path):
-    path = write(tmp_path, "t+0+0.jsonl.gz", b"")
-    path.write_bytes(b"")
-    assert read(path) == ([], [])
-
-
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 def test_a_last_line_without_newline_is_not_taken_for_whole(tmp_path, suffix):
     path = write(tmp_path, f"t+0+0{suffix}", b'{"a":1}\n{"a":2}')

@@ -49,7 +49,8 @@ class LateMacros:
             self._note_dispatched(macro, macro.macro_sql)
             if macro.package_name not in ENGINE_PACKAGES:
                 self._note_plainly_called(macro)
-        for node in self._manifest.nodes.values():
+        # dbt loads macros by themselves, too
+        for node in getattr(self._manifest, "nodes", {}).values():
             if node.resource_type in ("model", "snapshot") and node.language == "sql":
                 self._note_dispatched(node, node.raw_code)
 
