@@ -21,6 +21,8 @@ from pyspark.sql.types import (
 
 from tests.support.dbt_project import DbtProject
 
+pytestmark = pytest.mark.in_turn(0)
+
 # every pair of versions of the var `pairs` in one query
 FILES = {
     "models/sources.yml": """

@@ -13,6 +13,8 @@ from dbt.adapters.sparksession.versions.combined_tests import CombinedTests, sou
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT, generic_tests
 
+pytestmark = pytest.mark.in_turn(1)
+
 GENERIC = (
     *("latest_row_is_current", "not_negative", "one_current_per_key", "signs_balance"),
     *("unique_combination", "valid_from_before_valid_to"),

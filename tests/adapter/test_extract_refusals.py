@@ -9,6 +9,8 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.extract_project import MACRO, MACRO_AND_SOURCES
 
+pytestmark = pytest.mark.in_turn(1)
+
 MODEL = """
     {{{{ config(
         materialized='folded',

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.dbt_project import REPO, DbtProject
 
+pytestmark = pytest.mark.in_turn(0)
+
 MACROS = {
     f"macros/{path.name}": path.read_text(encoding="utf-8")
     for path in sorted((REPO / "macros" / "joins").glob("*.sql"))

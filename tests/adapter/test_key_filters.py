@@ -12,6 +12,8 @@ from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import REPO, DbtProject
 
+pytestmark = pytest.mark.in_turn(2)
+
 MACROS = {
     f"macros/deduplication/{path.name}": path.read_text(encoding="utf-8")
     for path in sorted((REPO / "macros/deduplication").glob("*.sql"))

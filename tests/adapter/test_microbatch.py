@@ -10,6 +10,8 @@ from dbt.adapters.sparksession.reading.microbatch import gaps, with_batch
 
 from tests.support.dbt_project import REPO, DbtProject
 
+pytestmark = pytest.mark.in_turn(0)
+
 CONFIG = (
     "materialized='incremental', incremental_strategy='microbatch', event_time='happened_at', "
     "batch_size='day', begin='2026-03-01', lookback=1"

@@ -8,7 +8,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.dbt_project import DbtProject
+
+pytestmark = pytest.mark.in_turn(2)
 
 SOURCES = """
     sources:

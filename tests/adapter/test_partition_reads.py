@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.in_turn(0)
+
 DAILY = """
     {{{{ config(
         materialized='incremental', incremental_strategy='{strategy}', unique_key='{by}',

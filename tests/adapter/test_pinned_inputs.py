@@ -6,6 +6,8 @@ from datetime import date
 
 import pytest
 
+pytestmark = pytest.mark.in_turn(2)
+
 SOURCES = """
     sources:
       - name: src

@@ -8,6 +8,8 @@ from textwrap import dedent
 import pytest
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences
 
+pytestmark = pytest.mark.in_turn(0)
+
 SOURCES = """
     sources:
       - name: src

@@ -9,6 +9,8 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.small_source import SOURCES, project_with_source
 
+pytestmark = pytest.mark.in_turn(0)
+
 ADDS = "{{ config(materialized='incremental') }}\n"
 RENAMED = {
     "models/log.sql": ADDS + "select id, v from {{ new_rows(source('src', 'x')) }}",

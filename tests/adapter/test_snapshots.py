@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.in_turn(1)
+
 SNAPSHOT = """
     snapshots:
       - name: {name}

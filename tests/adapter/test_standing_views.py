@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.dbt_project import DbtProject
 
+pytestmark = pytest.mark.in_turn(1)
+
 FILES = {
     "models/orders.sql": "{{ config(materialized='table') }} select 1 as id, 'a' as name",
     "models/plain.sql": "select * from {{ ref('orders') }}",

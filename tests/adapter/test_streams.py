@@ -12,6 +12,8 @@ from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import REPO, DbtProject
 
+pytestmark = pytest.mark.in_turn(1)
+
 MACROS = {
     f"macros/streams/{path.name}": path.read_text(encoding="utf-8")
     for path in sorted((REPO / "macros/streams").glob("*.sql"))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from tests.support.dbt_project import DbtProject
+
+pytestmark = pytest.mark.in_turn(2)
 
 CHANGES = "{{ new_changes(source('src', 'events'), by='id') }}"
 BY_TIME, BY_KIND = {"sequence": "at"}, {"sequence": "at", "row_kind": "row_kind"}

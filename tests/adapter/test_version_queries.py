@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.small_warehouse import FILES, make_raw
 
+pytestmark = pytest.mark.in_turn(2)
+
 
 @pytest.fixture
 def project(make_project):

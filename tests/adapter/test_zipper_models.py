@@ -11,6 +11,8 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.zipper_oracle import versions
 
+pytestmark = pytest.mark.in_turn(0)
+
 ZIPPER = {
     "sequence": ["file", "position"],
     "time": "time",

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.dbt_project import REPO
 
+pytestmark = pytest.mark.in_turn(2)
+
 TYPED = ("python_udfs", "tools")
 ROOMS = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"
 # what is wrong -> file, what is added to it, and what the refusal states

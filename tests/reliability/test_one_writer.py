@@ -30,6 +30,8 @@ from dbt.adapters.sparksession.versions.targets import StoreState, TableUpdate, 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, left_behind, make_raw
 
+pytestmark = pytest.mark.in_turn(1)
+
 
 @pytest.fixture
 def project(make_project: Callable[..., DbtProject]) -> DbtProject:

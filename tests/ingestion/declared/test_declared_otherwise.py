@@ -15,6 +15,8 @@ from tests.support.declared_rows import canal, insert, states
 from tests.support.lines import TS, line
 from tests.support.typed_model import Model
 
+pytestmark = pytest.mark.in_turn
+
 WITH_TIMES = {
     **{"id": "int", "state": "varchar(9)", "amount": "decimal(9,2)"},
     "placed_at": "datetime",

@@ -25,6 +25,8 @@ from python_udfs.ingestion.landing.spark import RAW_SCHEMA
 from python_udfs.ingestion.tables.source import TableSource
 from tests.support.lines import source, typed, typed_frame
 
+pytestmark = pytest.mark.in_turn
+
 T = 1772416800  # 2026-03-02 02:00:00 UTC
 OID = "65f49506238b3bbcc1cb20c0"
 UUID_BYTES = "5A1004448A9E1A91724ECA875AAFA40773D05C"

@@ -19,6 +19,8 @@ from python_udfs.ingestion.log import another_log
 from tests.support import lines as maxwell
 from tests.support.landed_files import Log, messages, write
 
+pytestmark = pytest.mark.in_turn(0)
+
 
 def test_another_log_at_offsets_that_are_held_is_refused(spark: SparkSession, tmp_path):
     """As where a topic was deleted and created again, or the folder is that of another log."""
