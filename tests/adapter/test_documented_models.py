@@ -147,8 +147,8 @@ def rows(project, name: str) -> list[str]:
 def test_models_that_are_shown_run_and_take_what_comes(make_project):
     models = documented()
     assert len(models) == 20, sorted(models)
-    (shown,) = (name for name, sql in models.items() if "'x_once'" in sql)
-    filters = {"x_seen": models.pop(shown).replace("source('src', 'x_once')", "ref('{stream}')")}
+    (example,) = (name for name, sql in models.items() if "'x_once'" in sql)
+    filters = {"x_seen": models.pop(example).replace("source('src', 'x_once')", "ref('{stream}')")}
     for name, text in NAMED.items():
         (stream,) = (shown for shown, sql in models.items() if text in sql)
         models[name] = filters.get(name, FILTER).replace("{stream}", stream)

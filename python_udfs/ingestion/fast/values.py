@@ -38,7 +38,7 @@ _HALF_OF_FLOAT = 1 << 28
 _LEAST_FLOAT = 1.2e-38  # below it a float has fewer digits
 FIRST_YEAR = "1000"
 # a date or time as MySQL writes it, also one that the calendar lacks: that of tables.types
-_DATE = re.compile(
+_TIME = re.compile(
     r"[0-9]{4}-(0[0-9]|1[0-2])-([0-2][0-9]|3[01])"
     r"( ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?)?"
 )
@@ -259,7 +259,7 @@ def _time_forms(
     zero &= ~odd
     if zero.any():
         zeros = np.flatnonzero(zero)
-        no_form = [not _DATE.fullmatch(text) for text in texts.take(pa.array(zeros)).to_pylist()]
+        no_form = [not _TIME.fullmatch(text) for text in texts.take(pa.array(zeros)).to_pylist()]
         odd[zeros[no_form]], zero[zeros[no_form]] = True, False
     return odd, zero
 
@@ -274,7 +274,7 @@ def _one_by_one(texts: pa.StringArray) -> tuple[pa.Array, np.ndarray]:
     read = [_time(text) for text in listed]
     times = pa.array(read, pa.timestamp("us")).take(distinct.indices)
     lost = [
-        time is None and text >= FIRST_YEAR and _DATE.fullmatch(text) is not None
+        time is None and text >= FIRST_YEAR and _TIME.fullmatch(text) is not None
         for text, time in zip(listed, read, strict=True)
     ]
     no_day = pa.array(lost, pa.bool_()).take(distinct.indices)

@@ -517,10 +517,10 @@ def _bounded(
 def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
     """Blocks of a gzip file (members may follow each other); None at the end where it is cut."""
     unzip = zlib.decompressobj(wbits=31)
-    started = True  # a stream, which a file of no bytes lacks
+    is_cut_here = True  # until the first stream ends: of a file of no bytes none has begun
     while data := read(CHUNK >> 2):
         while data:
-            started = True
+            is_cut_here = True
             try:
                 # bounded: a small file may hold a very long run of one byte
                 yield unzip.decompress(data, CHUNK)
@@ -531,8 +531,8 @@ def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
                 return
             data = unzip.unused_data
             if unzip.eof:
-                unzip, started = zlib.decompressobj(wbits=31), False
-    if started:
+                unzip, is_cut_here = zlib.decompressobj(wbits=31), False
+    if is_cut_here:
         yield None
 
 

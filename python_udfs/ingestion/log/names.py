@@ -136,7 +136,7 @@ def columns_without_message(
     columns = list(columns)
     if not _is_asked_by_case(source):
         return _without(messages, source, columns, _has_name), set()
-    # the cheap look leaves few messages, mostly none, of which the names are asked
+    # a cheap look first: mostly it leaves no column for which the names have to be parsed
     unnamed = _without(messages, source, columns, _may_be_in_another_case)
     near = [column for column in columns if column not in unnamed]
     return unnamed | _without(messages, source, near, _has_name), unnamed

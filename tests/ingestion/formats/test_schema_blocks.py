@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from python_udfs.ingestion.formats.debezium.schema_blocks import MOST_BLOCKS, problem_of_schema
+from python_udfs.ingestion.formats.debezium.schema_blocks import (
+    MOST_BLOCKS,
+    problem_of_schema,
+    read_otherwise,
+)
 from tests.support.lines import TS, source
 from tests.support.typed_model import Model
 
@@ -83,6 +88,17 @@ def test_an_amount_of_another_scale_is_refused(spark: SparkSession, workers: str
         reason = "amount is a decimal of scale 2, declared decimal(12,4) (scale 4). Declare the"
         assert reason in row.reject_reason
         assert row.reject_payload is not None and row.id is None
+
+
+@pytest.mark.parametrize(
+    "sample", ['{"op":"c","source":{"schema":"public"}}', '{"schema":null,"payload":{}}', "{", None]
+)
+def test_no_message_is_read_where_the_samples_have_no_schema(
+    spark: SparkSession, sample: str | None
+) -> None:
+    table = source({"id": "int", "c": "decimal(9,2)"}, format="debezium")
+    unread = spark.range(1).select(F.raise_error(F.lit("was read")).alias("payload"))
+    assert read_otherwise(unread, table, [("debezium", sample)]) is None
 
 
 def test_too_many_schemas_end_the_run(spark: SparkSession) -> None:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 Field = dict[str, object]  # the schema of a column, or of a part of the message
 
 MOST_BLOCKS = 1000  # of a run: a table has another schema after each ALTER alone
-_NAME = '"schema":'
-_BEGIN, _PAYLOAD = f"{{{_NAME}", ',"payload":'  # as Kafka Connect writes them
+_BEGIN, _PAYLOAD = '{"schema":', ',"payload":'  # as Kafka Connect writes them
 _CONNECT, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
 _DECIMAL = f"{_CONNECT}Decimal"
 # what a field's schema calls its values -> what they count
@@ -37,7 +36,7 @@ _COUNTED = {
     **{f"{_DEBEZIUM}Micro{name}": "microseconds" for name in ("Time", "Timestamp")},
     **{f"{_DEBEZIUM}Nano{name}": "nanoseconds" for name in ("Time", "Timestamp")},
 }
-_COUNTS = "counts "
+_UNITS = frozenset(_COUNTED.values())
 _OF_DIGITS = {3: "milliseconds", 6: "microseconds", 9: "nanoseconds"}
 
 
@@ -61,9 +60,7 @@ def read_otherwise(
     """
     from pyspark.sql import functions as F
 
-    has_schemas = any(
-        name == source.format and _BEGIN[1:] in (text or "") for name, text in samples
-    )
+    has_schemas = any(_has_schema(text) for name, text in samples if name == source.format)
     if not has_schemas or not any(_read_as(kind, source) for kind in source.columns.values()):
         return None
     rows = F.col("op").isin(*ROW_OPS, "snapshot") & (F.col("format") == source.format)
@@ -82,6 +79,12 @@ def read_otherwise(
             is_this = F.sha2(block, 256) == F.sha2(F.lit(text), 256)
             reason = (F if reason is None else reason).when(is_this, F.lit(problem))
     return reason
+
+
+def _has_schema(text: str | None) -> bool:
+    # PostgreSQL's messages name a schema within `source`, too
+    message = _json(text)
+    return isinstance(message, dict) and isinstance(message.get("schema"), dict)
 
 
 def _schema_block() -> Column:
@@ -103,9 +106,10 @@ def problem_of_schema(block: str, source: TableSource) -> str | None:
     problems = []
     for name, kind in source.columns.items():
         expected = _read_as(kind, source)
-        given = next((fields[known] for known in source.names(name) if known in fields), None)
-        if expected is None or given is None:
+        field = next((fields[known] for known in source.names(name) if known in fields), None)
+        if expected is None or field is None:
             continue
+        given = _encoding(field)
         if not _is_read(given, expected):
             problems.append(f"{name} {_called(given)}, declared {kind.declared} ({expected})")
     if not problems:
@@ -119,16 +123,20 @@ def problem_of_schema(block: str, source: TableSource) -> str | None:
 
 def _fields(block: str) -> dict[str, Field]:
     """Column -> its schema, of the row behind the change, or else before it."""
-    try:
-        schema = json.loads(block)
-    except (ValueError, RecursionError):
-        return {}
+    schema = _json(block)
     found: dict[str, Field] = {}
     for part in ("before", "after"):
         for image in _members(schema):
             if image.get("field") == part:
                 found |= {str(field.get("field")): field for field in _members(image)}
     return found
+
+
+def _json(text: str | None) -> object:
+    try:
+        return json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return None
 
 
 def _members(schema: object) -> list[Field]:
@@ -164,20 +172,23 @@ def _scale(kind: SourceType) -> int:
     return int(kind.spark.rstrip(")").partition(",")[2])
 
 
-def _is_read(field: Field, expected: str) -> bool:
-    called = _called(field)
-    if expected.startswith("scale"):
-        # a decimal of any scale has its scale beside it
-        return called in (f"is a decimal of {expected}", "is a struct")
-    # what is no count, such as a text, is refused as a value where it can't be read
-    return not called.startswith(_COUNTS) or called == f"{_COUNTS}{expected}"
-
-
-def _called(field: Field) -> str:
+def _encoding(field: Field) -> str:
+    """What a column's values are by its schema: `scale 2`, a unit of time, or their type."""
     name, parameters = str(field.get("name")), field.get("parameters")
     if name == _DECIMAL:
-        scale = parameters.get("scale") if isinstance(parameters, dict) else None
-        return f"is a decimal of scale {scale}"
-    if name in _COUNTED:
-        return f"{_COUNTS}{_COUNTED[name]}"
-    return f"is a {field.get('type')}"
+        return f"scale {parameters.get('scale') if isinstance(parameters, dict) else None}"
+    return _COUNTED.get(name) or str(field.get("type"))
+
+
+def _is_read(given: str, expected: str) -> bool:
+    """Whether values that are `given` (see _encoding) are read right as `expected`."""
+    if expected in _UNITS:
+        # what is no count, such as a text, is refused as a value where it can't be read
+        return given == expected or given not in _UNITS
+    return given in (expected, "struct")  # a decimal of any scale has its scale beside it
+
+
+def _called(given: str) -> str:
+    if given in _UNITS:
+        return f"counts {given}"
+    return f"is a decimal of {given}" if given.startswith("scale ") else f"is a {given}"

@@ -229,9 +229,9 @@ def definition_of(
 
     Returns:
         {"sql" or "code", "meta", "read", "yaml", "columns", "macros", "views", "all_vars",
-        "hooks", "strategy": hashes, "engine": number, "config": config -> hash, "around": what
-        of the environment or the target -> hash, "vars": var -> value as text}; comments and white
-        space don't matter.
+        "hooks", "strategy": hashes, "engine": number, "config": config -> hash, "around":
+        environment variable or part of the target -> hash, "vars": var -> value as text}; comments
+        and white space don't matter.
     """
     used = used_macros(called_by(node, macros), macros)
     counts = {found["macro"] for found in DECLARES_COUNT.finditer(node["raw_code"])}
