@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from tests.support.lines import ROOT, envelopes, line, numbered, source, typed
+from tests.support.lines import envelopes, line, numbered, source, typed
 
 SEED = random.SystemRandom().randrange(10**6)
 WRITTEN = [
@@ -293,29 +293,6 @@ def test_rows_of_one_position_that_differ_behind_a_doubles_digits_are_two(
     first, second = envelopes(spark, [message(value) for value in values], "debezium")
 
     assert first.row_number != second.row_number
-
-
-def test_no_function_that_reads_numbers_as_doubles_is_used_on_values() -> None:
-    """get_json_object prints numbers again: it is for names, statements and whole images' keys."""
-    folder = ROOT / "python_udfs" / "ingestion" / "formats"
-    used = {
-        (
-            path.relative_to(folder).parts[0].removesuffix(".py"),
-            line.split("get_json_object(")[1].split(")")[0],
-        )
-        for path in folder.rglob("*.py")
-        for line in path.read_text().splitlines()
-        if "get_json_object(" in line
-    }
-
-    assert used == {
-        ("maxwell", '"payload", f"$.{part}.{name}"'),
-        ("maxwell", '"payload", "$.sql"'),
-        ("canal", '"payload", "$.sql"'),
-        ("debezium", '"payload", "$.payload"'),
-        ("debezium", 'raw, "$.value"'),
-        ("debezium", 'raw, "$.scale"'),
-    }
 
 
 def test_the_fast_path_reads_no_payload_again(spark: SparkSession) -> None:
