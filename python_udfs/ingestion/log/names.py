@@ -255,13 +255,20 @@ def absent_columns(source: TableSource, names: set[str]) -> dict[str, list[str]]
     }
 
 
-def text_of_absent(model: str, source: TableSource, absent: dict[str, list[str]]) -> str:
-    """A sentence that names the columns."""
+def text_of_absent(
+    model: str, source: TableSource, absent: dict[str, list[str]], sampled: bool = False
+) -> str:
+    """A sentence that names the columns.
+
+    Args:
+        sampled: whether the first and the last message alone were looked at.
+    """
     listed = "; ".join(
         f"{name} (near it: {', '.join(near)})" if near else name for name, near in absent.items()
     )
+    messages = "neither the first nor the last message" if sampled else "no message"
     return (
-        f"{model}: no message of {source.database}.{source.table} in this run has the declared "
-        f"column {listed}, which is null in all its rows. Is it declared by its right name, or "
-        "does it need an alias?"
+        f"{model}: {messages} of {source.database}.{source.table} in this run has the declared "
+        f"column {listed}, which is null in all {'rows without it' if sampled else 'its rows'}. Is "
+        "it declared by its right name, or does it need an alias?"
     )

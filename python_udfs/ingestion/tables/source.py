@@ -30,8 +30,8 @@ class TableSource:
         format: key of envelope.FORMATS.
         options: what the format's module lets one say of the producer's settings, see its OPTIONS.
         log_resets: where the server's binlog restarted, oldest first.
-        unnamed: columns that no message of a run names, in whatever case: no row is searched for
-            them.
+        unnamed: columns of which is known that no message of a run names them, in whatever case:
+            no row is searched for them.
     """
 
     database: str

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from dbt.adapters.events.logging import AdapterLogger
 from pyspark.sql import DataFrame, SparkSession
 
+from python_udfs.ingestion import table_changes
 from python_udfs.ingestion.declared.table_source import table_source
 from python_udfs.ingestion.log.names import columns_without_message
 from tests.support.declared_rows import canal, change, insert, states
@@ -295,6 +297,33 @@ def test_a_declared_column_that_no_message_has_is_reported_with_the_nearest_name
     model.take({1: gone})
     assert [row.amount for row in model.rows if row.id == 2] == [None]
     assert "has the declared column amount, which is null" in warned[-1]
+
+
+@pytest.mark.parametrize("is_altered", [False, True])
+def test_messages_are_read_for_a_columns_name_only_where_a_run_may_fail_of_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, is_altered: bool
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(AdapterLogger, "warning", lambda _, text: warned.append(text))
+    asked: list[set[str]] = []
+
+    def noted(messages: DataFrame, source: Any, columns: Any) -> tuple[set[str], set[str]]:
+        asked.append(set(columns))
+        return columns_without_message(messages, source, columns)
+
+    monkeypatch.setattr(table_changes, "columns_without_message", noted)
+    model = Model(spark, "maxwell", ["id"])
+    model.vars["absent_columns_allowed"] = 0
+    first, second, third = (insert(key, 100 + 10 * key) for key in (1, 2, 3))
+    lacking = [text.replace(',"amount":1.00', "") for text in (first, third)]
+    messages = [lacking[0], second, lacking[1], *([ALTER] if is_altered else [])]
+    model.take(dict(enumerate(messages)))
+
+    assert [row.amount for row in model.rows] == [None, Decimal("1.00"), None]
+    assert asked == ([set()] if is_altered else [])
+    assert [text.split(" of ")[0] for text in warned] == (
+        [] if is_altered else ["ods_shop__o: neither the first nor the last message"]
+    )
 
 
 @pytest.mark.in_turn
