@@ -90,6 +90,44 @@ def test_an_amount_of_another_scale_is_refused(spark: SparkSession, workers: str
         assert row.reject_payload is not None and row.id is None
 
 
+def ddl(position: int, sql: str, table: str) -> str:
+    """A message of the schema history topic, or of the connector's own."""
+    origin = {"connector": "mysql", "db": "shop", "table": table, "ts_ms": TS * 1000}
+    origin |= {"file": "bin.000007", "pos": position, "snapshot": "false"}
+    head = {"source": origin, "databaseName": "shop", "ddl": sql, "tableChanges": []}
+    return json.dumps(head | {"ts_ms": TS * 1000})
+
+
+@pytest.mark.parametrize("scale", [2, 4])
+def test_a_table_gets_no_amounts_of_another_scale_by_a_rename(
+    spark: SparkSession, scale: int
+) -> None:
+    kind = {"id": {"type": "int32"}, "amount": decimal(scale)}
+    first, second = (
+        message(key, kind, 1234).replace('"table":"o"', '"table":"o_new"') for key in (1, 2)
+    )
+    model = model_of(spark, {"id": "int", "amount": "decimal(12,4)"})
+    model.take(
+        {
+            0: ddl(50, "create table o_new (id int, amount decimal(12,2))", "o_new"),
+            1: first,
+            2: second,
+            3: ddl(300, "rename table o_new to o", "o_new"),
+            4: message(4, {"id": {"type": "int32"}, "amount": decimal(4)}, 40000),
+        }
+    )
+
+    read = {row.id: str(row.amount) for row in model.rows if row.reject_reason is None}
+    refused = [row.reject_reason for row in model.rows if row.reject_reason]
+    if scale == 4:
+        assert (read, refused) == ({1: "0.1234", 2: "0.1234", 4: "4.0000"}, [])
+    else:
+        assert read == {4: "4.0000"}
+        [reason] = refused
+        assert "the rows that shop.o got from shop.o_new aren't all known: a row of it" in reason
+        assert "amount is a decimal of scale 2, declared decimal(12,4)" in reason
+
+
 @pytest.mark.parametrize(
     "sample", ['{"op":"c","source":{"schema":"public"}}', '{"schema":null,"payload":{}}', "{", None]
 )
