@@ -33,9 +33,9 @@ from python_udfs.ingestion.formats.envelope import (
 )
 from python_udfs.ingestion.formats.registry import (
     FORMATS,
+    as_written,
     has_partial_changes,
     has_whole_images,
-    misread,
     positions_are_places,
 )
 from python_udfs.ingestion.landing.files import LIVE
@@ -191,7 +191,7 @@ def _table_rows(
 ) -> tuple[DataFrame, DataFrame | None]:
     """The rows to add to `known`, and the rows of it that they replace, see deduplicate."""
     mine, known, unread = inputs.mine, inputs.known, []
-    reason = misread(mine, source, state.samples)
+    source, reason = as_written(mine, source, state.samples)
     if reason is not None:
         unread.append(refused_rows(mine.where(reason.isNotNull()), reason, source, day))
         mine = mine.where(reason.isNull())

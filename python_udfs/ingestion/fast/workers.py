@@ -46,7 +46,7 @@ def layout_of(
     session: SparkSession, source: TableSource, zone: str, max_ahead_hours: int
 ) -> Layout | None:
     """How the workers read the table's messages; None where they could prove none of them."""
-    if source.format not in FORMATS:
+    if source.format not in FORMATS or source.written:
         return None
     return FORMATS[source.format].layout(source, lambda: offsets_of(session, zone), max_ahead_hours)
 

@@ -10,7 +10,7 @@ It may have
     EXTRA: columns that its `images` adds beyond those three, which become columns of its typed
         rows, and of no other format's
     has_lsn() -> condition on changes that their place and their row's key identify
-    read_otherwise(messages, source, samples) -> see misread below
+    by_own_schemas(messages, source, samples) -> see as_written below
 """
 
 from __future__ import annotations
@@ -61,16 +61,17 @@ def has_whole_images(source: TableSource) -> bool:
     return is_required or not has_partial_changes(source.format)
 
 
-def misread(
+def as_written(
     messages: DataFrame, source: TableSource, samples: Iterable[tuple[str, str | None]]
-) -> Column | None:
-    """Why messages of a table would be read as other values; null for the others, None for none.
+) -> tuple[TableSource, Column | None]:
+    """A declaration by which a table's messages are read as each is written, and why some of them
+    would be read as other values all the same: a column, null for the others, None for none.
 
     Args:
         samples: format and payload of some of them.
     """
-    finds = getattr(FORMATS[source.format], "read_otherwise", None)
-    return None if finds is None else finds(messages, source, samples)
+    looks = getattr(FORMATS[source.format], "by_own_schemas", None)
+    return (source, None) if looks is None else looks(messages, source, samples)
 
 
 def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class TableSource:
         log_resets: where the server's binlog restarted, oldest first.
         unnamed: columns of which is known that no message of a run names them, in whatever case:
             no row is searched for them.
+        written: hash of a message's own schema -> its columns that it gives another scale or unit
+            than they are declared with -> which, see debezium.values.column_value.
     """
 
     database: str
@@ -48,6 +50,7 @@ class TableSource:
     options: dict[str, str]
     log_resets: tuple[LogReset, ...] = ()
     unnamed: frozenset[str] = frozenset()
+    written: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def names(self, column: str) -> tuple[str, ...]:
         """The names that a column may have in the log, its own first."""

@@ -10,7 +10,7 @@ from dbt.adapters.sparksession.session import checkpointed
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.formats.envelope import COORDINATES, ROW_OPS, TABLE_OPS, of_table
-from python_udfs.ingestion.formats.registry import FORMATS, misread
+from python_udfs.ingestion.formats.registry import FORMATS, as_written
 from python_udfs.ingestion.typed.duplicates import change_rows
 from python_udfs.ingestion.typed.loads import BEFORE_LOG, load_rows
 from python_udfs.ingestion.whole_table.segments import (
@@ -87,7 +87,7 @@ class OriginRows:
         messages = self.binlog.where(self.scope & of_table(*table))
         day = replace(self.day, source=other)
         good = F.col("reject_reason").isNull()
-        messages, misread_as = self._without_misread(messages, place, other)
+        messages, other, unread = self._as_written(messages, place, other)
         # a checkpoint: else the plan holds the decoding once for each of its uses below
         changes = change_rows(messages.where(is_before("", place)), other, day, self.batches)
         changes = checkpointed(changes, eager=False)
@@ -105,7 +105,7 @@ class OriginRows:
         last = (F.col("segment") == len(events)) & F.col("final").isNotNull()
         rows = states.where(last).select("key", F.col("final").alias("image"), "n")
         bad = refused.first()
-        gap = self._gap(table, place, events, fills, loaded is not None) or misread_as
+        gap = self._gap(table, place, events, fills, loaded is not None) or unread
         if bad is not None:
             gap = f"a row of it is refused, {bad.reject_reason}"
         if gap is not None:
@@ -117,21 +117,22 @@ class OriginRows:
         return Fill(checkpointed(rows, eager=False), gap)
 
     @staticmethod
-    def _without_misread(
+    def _as_written(
         messages: DataFrame, place: tuple[int, int], source: TableSource
-    ) -> tuple[DataFrame, str | None]:
-        """A table's messages without those that would be read as other values, and why there are
-        such among the changes and loads before a position; else None."""
+    ) -> tuple[DataFrame, TableSource, str | None]:
+        """A table's messages that can be read, its declaration as they are written, and why others
+        can't be read among the changes and loads before a position; else None."""
         is_early = is_before("", place) | (F.col("op") == "snapshot")
         rows = messages.where(F.col("op").isin(*ROW_OPS, "snapshot") & is_early)
         came = F.struct("binlog_file_number", "binlog_position", *COORDINATES)
         ends = rows.agg(F.min_by("payload", came), F.max_by("payload", came)).first() or ()
-        reason = misread(messages, source, [(source.format, payload) for payload in ends])
+        samples = [(source.format, payload) for payload in ends]
+        source, reason = as_written(messages, source, samples)
         if reason is None:
-            return messages, None
+            return messages, source, None
         found = rows.where(reason.isNotNull()).select(reason.alias("reason")).first()
         why = None if found is None else f"a row of it can't be read, {found.reason}"
-        return messages.where(reason.isNull()), why
+        return messages.where(reason.isNull()), source, why
 
     def _gap(
         self,

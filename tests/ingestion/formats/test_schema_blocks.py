@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from python_udfs.ingestion.formats.debezium.schema_blocks import (
     MOST_BLOCKS,
-    problem_of_schema,
-    read_otherwise,
+    by_own_schemas,
+    encodings_of,
 )
 from tests.support.lines import TS, source
 from tests.support.typed_model import Model
@@ -63,9 +63,12 @@ def model_of(spark: SparkSession, columns: dict[str, str], workers: str = "never
 
 
 @pytest.mark.parametrize("workers", ["0", "never"])
-def test_an_amount_of_another_scale_is_refused(spark: SparkSession, workers: str) -> None:
+def test_an_amount_of_another_scale_is_read_by_its_messages_schema(
+    spark: SparkSession, workers: str
+) -> None:
     model = model_of(spark, {"id": "int", "amount": "decimal(12,4)"}, workers)
     old, new = ({"id": {"type": "int32"}, "amount": decimal(scale)} for scale in (2, 4))
+    wide, text = ({"id": {"type": "int32"}, "amount": kind} for kind in (decimal(6), TEXT))
 
     model.take(
         {
@@ -75,19 +78,69 @@ def test_an_amount_of_another_scale_is_refused(spark: SparkSession, workers: str
             3: message(4, old, 1234, "r"),
             4: message(5, NO_SCHEMA, 123400),
             5: message(6, {"id": {"type": "int32"}}, 123400),
-            6: message(7, new, 123400),
+            6: message(7, wide, 12340000),
+            7: message(8, wide, 12340001),
+            8: message(9, text, 123400),
+            9: message(10, new, 123400),
         }
     )
-    model.take({7: message(8, new, 5)})
+    model.take({10: message(11, new, 5)})
+    model.take({11: message(12, old, 5), 12: message(13, old, -5)})
 
     read = {row.id: str(row.amount) for row in model.rows if row.reject_reason is None}
-    assert read == dict.fromkeys((1, 5, 6, 7), "12.3400") | {8: "0.0005"}
-    refused = [row for row in model.rows if row.reject_reason]
-    assert sorted(row.message_offset for row in refused) == [1, 2, 3]
-    for row in refused:
-        reason = "amount is a decimal of scale 2, declared decimal(12,4) (scale 4). Declare the"
-        assert reason in row.reject_reason
+    assert read == dict.fromkeys((1, 2, 3, 4, 5, 6, 7, 10), "12.3400") | {
+        **{11: "0.0005", 12: "0.0500", 13: "-0.0500"}
+    }
+    refused = {row.message_offset: row for row in model.rows if row.reject_reason}
+    assert list(refused) == [7, 8]
+    assert "amount = 12.34000100" in refused[7].reject_reason
+    assert "is no decimal(12,4)" in refused[7].reject_reason
+    reason = "amount is a string, declared decimal(12,4) (scale 4). Declare the type"
+    assert reason in refused[8].reject_reason
+    for row in refused.values():
         assert row.reject_payload is not None and row.id is None
+
+
+def times(key: int, kinds: dict[str, dict[str, Any]], **values: int) -> str:
+    """A row of times as numbers."""
+    fields = {"id": {"type": "int32"}, **kinds}
+    text = json.loads(message(key, fields, 0))
+    text["payload"]["after"] = {"id": key, **values}
+    return json.dumps(text, separators=(",", ":"))
+
+
+def test_times_of_another_unit_are_read_by_their_messages_schema(spark: SparkSession) -> None:
+    declared = {"id": "int", "t": "datetime(6)", "d": "date", "s": "time(3)"}
+    model = model_of(spark, declared)
+    model.meta["source"]["options"] = {"time.precision.mode": "adaptive"}
+    day, noon = 20514, 20514 * 86400 + 43200  # 2026-03-02
+    micros = counted(f"{DEBEZIUM}MicroTimestamp"), counted(f"{DEBEZIUM}Date")
+    millis = counted(f"{DEBEZIUM}Timestamp"), counted(f"{DEBEZIUM}Timestamp")
+
+    def kinds(t: dict[str, Any], d: dict[str, Any], s: str) -> dict[str, dict[str, Any]]:
+        return {"t": t, "d": d, "s": counted(f"{DEBEZIUM}{s}")}
+
+    model.take(
+        {
+            0: times(1, kinds(*micros, "Time"), t=noon * 10**6 + 5, d=day, s=1500),
+            1: times(2, kinds(*millis, "MicroTime"), t=noon * 1000, d=day * 86400000, s=1500000),
+            2: times(3, kinds(micros[1], micros[1], "NanoTime"), t=day, d=day, s=1500000000),
+            3: times(4, kinds(*millis, "MicroTime"), t=noon * 1000, d=noon * 1000, s=1500000),
+            4: times(5, kinds(*micros, "MicroTime"), t=noon * 10**6, d=day, s=1500001),
+            5: times(6, kinds(micros[0], micros[1], "Date"), t=noon * 10**6, d=day, s=day),
+        }
+    )
+
+    rows = {row.id: row for row in model.rows if row.reject_reason is None}
+    at_zone = [str(rows[key].t) for key in sorted(rows)]
+    assert [time[10:] for time in at_zone] == [" 04:00:00.000005", " 04:00:00", " 16:00:00"]
+    assert at_zone[2].startswith("2026-03-01")  # midnight of the business zone
+    assert {(str(row.d), row.s) for row in rows.values()} == {("2026-03-02", "00:00:01.500")}
+    refused = {row.message_offset: row.reject_reason for row in model.rows if row.reject_reason}
+    assert list(refused) == [3, 4, 5]
+    assert "d = 2026-03-02 12:00:00 is no date" in refused[3]
+    assert "s = 1500001 is no time(3)" in refused[4]
+    assert "misread: s counts days, declared time(3) (milliseconds)" in refused[5]
 
 
 def ddl(position: int, sql: str, table: str) -> str:
@@ -98,11 +151,11 @@ def ddl(position: int, sql: str, table: str) -> str:
     return json.dumps(head | {"ts_ms": TS * 1000})
 
 
-@pytest.mark.parametrize("scale", [2, 4])
-def test_a_table_gets_no_amounts_of_another_scale_by_a_rename(
-    spark: SparkSession, scale: int
+@pytest.mark.parametrize("scale", [2, 4, None])
+def test_rows_that_a_table_gets_by_a_rename_are_read_by_their_messages_schema(
+    spark: SparkSession, scale: int | None
 ) -> None:
-    kind = {"id": {"type": "int32"}, "amount": decimal(scale)}
+    kind = {"id": {"type": "int32"}, "amount": TEXT if scale is None else decimal(scale)}
     first, second = (
         message(key, kind, 1234).replace('"table":"o"', '"table":"o_new"') for key in (1, 2)
     )
@@ -119,13 +172,14 @@ def test_a_table_gets_no_amounts_of_another_scale_by_a_rename(
 
     read = {row.id: str(row.amount) for row in model.rows if row.reject_reason is None}
     refused = [row.reject_reason for row in model.rows if row.reject_reason]
-    if scale == 4:
-        assert (read, refused) == ({1: "0.1234", 2: "0.1234", 4: "4.0000"}, [])
+    if scale is not None:
+        amount = {2: "12.3400", 4: "0.1234"}[scale]
+        assert (read, refused) == ({1: amount, 2: amount, 4: "4.0000"}, [])
     else:
         assert read == {4: "4.0000"}
         [reason] = refused
         assert "the rows that shop.o got from shop.o_new aren't all known: a row of it" in reason
-        assert "amount is a decimal of scale 2, declared decimal(12,4)" in reason
+        assert "amount is a string, declared decimal(12,4)" in reason
 
 
 @pytest.mark.parametrize(
@@ -136,7 +190,7 @@ def test_no_message_is_read_where_the_samples_have_no_schema(
 ) -> None:
     table = source({"id": "int", "c": "decimal(9,2)"}, format="debezium")
     unread = spark.range(1).select(F.raise_error(F.lit("was read")).alias("payload"))
-    assert read_otherwise(unread, table, [("debezium", sample)]) is None
+    assert by_own_schemas(unread, table, [("debezium", sample)]) == (table, None)
 
 
 def test_too_many_schemas_end_the_run(spark: SparkSession) -> None:
@@ -150,39 +204,45 @@ def test_too_many_schemas_end_the_run(spark: SparkSession) -> None:
 STRUCT = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}
 TEXT = {"type": "string"}
 UNSIGNED = "bigint unsigned"
-# declared type, options, schema of the column -> what the problem names it, None for no problem
+# declared type, options, schema of the column -> how it is written otherwise, or what the problem
+# names it; None where it is as declared
 CASES: list[tuple[str, dict[str, str], dict[str, Any], str | None]] = [
     ("decimal(12,4)", {}, decimal(4), None),
     ("decimal(12,4)", {}, STRUCT, None),
     ("decimal(12,4)", {}, TEXT, "is a string"),
-    ("decimal(12)", {}, decimal(2), "is a decimal of scale 2"),
+    ("decimal(12)", {}, decimal(2), "scale 2"),
+    ("decimal(12,4)", {}, decimal(30), "scale 30"),
+    ("decimal(12,4)", {}, decimal(31), "is a decimal of scale 31"),
+    ("decimal(12,4)", {}, decimal(-1), "is a decimal of scale -1"),
     ("decimal(12,4)", {"decimal.handling.mode": "string"}, decimal(2), None),
     (UNSIGNED, {}, {"type": "int64"}, None),
     (UNSIGNED, {"bigint.unsigned.handling.mode": "precise"}, decimal(0), None),
     (UNSIGNED, {"bigint.unsigned.handling.mode": "precise"}, {"type": "int64"}, "is a int64"),
+    (UNSIGNED, {"bigint.unsigned.handling.mode": "precise"}, decimal(2), "is a decimal of scale 2"),
     ("date", {}, counted(f"{DEBEZIUM}Date"), None),
     ("date", {}, counted(f"{CONNECT}Date"), None),
-    ("date", {}, counted(f"{DEBEZIUM}Timestamp"), "counts milliseconds"),
+    ("date", {}, counted(f"{DEBEZIUM}Timestamp"), "milliseconds"),
     ("datetime(6)", {}, counted(f"{DEBEZIUM}MicroTimestamp"), None),
-    ("datetime(6)", {}, counted(f"{DEBEZIUM}Timestamp"), "counts milliseconds"),
-    ("datetime(6)", {}, counted(f"{DEBEZIUM}Date"), "counts days"),
+    ("datetime(6)", {}, counted(f"{DEBEZIUM}Timestamp"), "milliseconds"),
+    ("datetime(6)", {}, counted(f"{DEBEZIUM}Date"), "days"),
     ("datetime(3)", {}, counted(f"{DEBEZIUM}Timestamp"), None),
     ("datetime", {}, counted(f"{CONNECT}Timestamp"), None),
-    ("datetime", {}, counted(f"{DEBEZIUM}NanoTimestamp"), "counts nanoseconds"),
+    ("datetime", {}, counted(f"{DEBEZIUM}NanoTimestamp"), "nanoseconds"),
     ("datetime(6)", {"time.precision.mode": "isostring"}, TEXT, None),
     ("datetime(6)", {"time.precision.mode": "connect"}, counted(f"{CONNECT}Timestamp"), None),
     ("timestamp", {}, TEXT, None),
     ("time(3)", {}, counted(f"{DEBEZIUM}MicroTime"), None),
     ("time(3)", {"time.precision.mode": "adaptive"}, counted(f"{DEBEZIUM}Time"), None),
-    ("time(3)", {}, counted(f"{DEBEZIUM}Time"), "counts milliseconds"),
+    ("time(3)", {}, counted(f"{DEBEZIUM}Time"), "milliseconds"),
+    ("time(3)", {}, counted(f"{DEBEZIUM}Date"), "counts days"),
     ("bit(64)", {"bigint.unsigned.handling.mode": "precise"}, {"type": "bytes"}, None),
     ("int", {}, decimal(3), None),
 ]
 
 
-@pytest.mark.parametrize(("declared", "options", "given", "problem"), CASES)
-def test_scales_and_units_of_a_schema_are_those_that_are_declared(
-    declared: str, options: dict[str, str], given: dict[str, Any], problem: str | None
+@pytest.mark.parametrize(("declared", "options", "given", "otherwise"), CASES)
+def test_scales_and_units_of_a_schema_are_compared_with_those_that_are_declared(
+    declared: str, options: dict[str, str], given: dict[str, Any], otherwise: str | None
 ) -> None:
     table = source(
         {"id": "int", "c": declared},
@@ -191,13 +251,17 @@ def test_scales_and_units_of_a_schema_are_those_that_are_declared(
         aliases={"c": ["was"]},
     )
     for name in ("c", "was"):
-        found = problem_of_schema(json.dumps(schema({"id": {"type": "int32"}, name: given})), table)
-        assert (found is None) == (problem is None), found
-        assert problem is None or f"misread: c {problem}, declared {declared} (" in str(found)
-    assert problem_of_schema(json.dumps(schema({"other": given})), table) is None
+        block = json.dumps(schema({"id": {"type": "int32"}, name: given}))
+        own, problem = encodings_of(block, table)
+        if otherwise is None or not otherwise.startswith(("is ", "counts ")):
+            assert (own, problem) == ({} if otherwise is None else {"c": otherwise}, None)
+        else:
+            assert own == {}
+            assert f"misread: c {otherwise}, declared {declared} (" in str(problem)
+    assert encodings_of(json.dumps(schema({"other": given})), table) == ({}, None)
 
 
 @pytest.mark.parametrize("block", ["", "null", "5", "[]", '{"fields":5}', '{"fields":[5,{}]}', "{"])
 def test_what_is_no_schema_of_rows_is_no_problem(block: str) -> None:
     table = source({"id": "int", "c": "decimal(9,2)"}, format="debezium")
-    assert problem_of_schema(block, table) is None
+    assert encodings_of(block, table) == ({}, None)

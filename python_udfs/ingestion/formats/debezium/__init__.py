@@ -26,7 +26,8 @@ What they mean, as seen from a real producer (3.5, on MariaDB) and documented fo
 - How a value is encoded depends on the column's type and the connector's settings, which OPTIONS
   names with Debezium's own names. A message doesn't tell them: 1234 may be a decimal, or the
   base64 of three bytes; a number of milliseconds may be one of microseconds. Where a schema stands
-  beside it, a message of another scale or unit than is declared is refused, see schema_blocks.
+  beside it, a message of another scale or unit than is declared is read by its schema, see
+  schema_blocks.
   Where the converter has decimal.format=NUMERIC, decimals read as those of
   `decimal.handling.mode: string` do.
 - A DATETIME is the epoch time that its digits would have in UTC; a TIMESTAMP is ISO text. Zero
@@ -43,16 +44,16 @@ from python_udfs.ingestion.formats.debezium.envelopes import (
     table_moves,
 )
 from python_udfs.ingestion.formats.debezium.row_images import images
-from python_udfs.ingestion.formats.debezium.schema_blocks import read_otherwise
+from python_udfs.ingestion.formats.debezium.schema_blocks import by_own_schemas
 
 __all__ = [
     "OPTIONS",
     "SERVER_PATHS",
+    "by_own_schemas",
     "envelope",
     "has_lsn",
     "images",
     "new_table",
-    "read_otherwise",
     "table_moves",
 ]
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from python_udfs.ingestion.formats.debezium.envelopes import has_lsn
+from python_udfs.ingestion.formats.debezium.schema_blocks import hash_of_schema
 from python_udfs.ingestion.formats.debezium.values import column_value, raw_type
 from python_udfs.ingestion.formats.exact_numbers import (
     AMBIGUOUS,
@@ -43,6 +44,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         F.coalesce("_parsed.payload.before", "_parsed.before").alias("_raw_before"),
         F.coalesce("_parsed.payload.after", "_parsed.after").alias("_raw_after"),
         F.col("_parsed._corrupt").isNotNull().alias("_unread"),
+        (hash_of_schema() if source.written else F.lit(None)).alias("_schema"),
     )
     frame = frame.withColumn("_exact", _exact_texts(source))
     texts = "before map<string, string>, after map<string, string>"
@@ -177,6 +179,16 @@ def _misfits(source: TableSource) -> Column:
     return F.concat_ws("; ", *found)
 
 
+def _written(name: str, source: TableSource) -> dict[str, list[str]]:
+    """How a column is written otherwise than it is declared -> hashes of the schemas that give it
+    so."""
+    found: dict[str, list[str]] = {}
+    for schema, columns in source.written.items():
+        if name in columns:
+            found.setdefault(columns[name], []).append(schema)
+    return found
+
+
 def _decoded(part: str, source: TableSource) -> Column:
     """An image's columns in their `parsed` types; a value that doesn't fit is null.
 
@@ -198,5 +210,9 @@ def _decoded(part: str, source: TableSource) -> Column:
         names = source.names(name)
         usual = F.coalesce(*[read(source_name, kind) for source_name in names])
         raw = of_column(names, F.col("_names"), partial(read, kind=kind), usual)
-        values.append(column_value(raw, kind, source.options).alias(name))
+        value = column_value(raw, kind, source.options)
+        for written, schemas in _written(name, source).items():
+            own = column_value(raw, kind, source.options, written)
+            value = F.when(F.col("_schema").isin(*schemas), own).otherwise(value)
+        values.append(value.alias(name))
     return F.when(image.isNotNull(), F.struct(*values))

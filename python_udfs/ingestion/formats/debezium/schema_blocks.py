@@ -1,16 +1,24 @@
 """The schema beside a message (`schemas.enable`), compared with how its values are read.
 
 A value doesn't show its scale or unit, but the schema does: after an ALTER the older messages have
-others than the declaration. Their values would be read as other amounts and times.
+others than the declaration. Such messages are read by their own schema, or refused where it gives
+what can't become a value of the declared type.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from python_udfs.ingestion.formats.debezium.values import digits_of_second, name_and_length
+from python_udfs.ingestion.formats.debezium.values import (
+    can_become,
+    digits_of_second,
+    name_and_length,
+    unit_of_second,
+)
 from python_udfs.ingestion.formats.envelope import ROW_OPS
 
 if TYPE_CHECKING:
@@ -37,13 +45,13 @@ _COUNTED = {
     **{f"{_DEBEZIUM}Nano{name}": "nanoseconds" for name in ("Time", "Timestamp")},
 }
 _UNITS = frozenset(_COUNTED.values())
-_OF_DIGITS = {3: "milliseconds", 6: "microseconds", 9: "nanoseconds"}
 
 
-def read_otherwise(
+def by_own_schemas(
     messages: DataFrame, source: TableSource, samples: Iterable[tuple[str, str | None]]
-) -> Column | None:
-    """Why a message's values would be read as others, by its schema; null for other messages.
+) -> tuple[TableSource, Column | None]:
+    """The declaration with the scales and units of the messages' own schemas, and why a message's
+    values would be read as others all the same; null for other messages, None for none.
 
     Cost: the messages are read whole, where the samples have schemas and a column's type has a
     scale or a unit. Where the samples have none, none is looked for.
@@ -53,7 +61,7 @@ def read_otherwise(
         samples: format and payload of some.
 
     Returns:
-        A column of ods_binlog's rows; None where no message would be misread.
+        A declaration, and a column of ods_binlog's rows.
 
     Raises:
         ValueError: the messages have more than MOST_BLOCKS schemas.
@@ -62,7 +70,7 @@ def read_otherwise(
 
     has_schemas = any(_has_schema(text) for name, text in samples if name == source.format)
     if not has_schemas or not any(_read_as(kind, source) for kind in source.columns.values()):
-        return None
+        return source, None
     rows = F.col("op").isin(*ROW_OPS, "snapshot") & (F.col("format") == source.format)
     block = F.when(rows, _schema_block())
     blocks = messages.select(block.alias("block")).where("block is not null").distinct()
@@ -73,12 +81,22 @@ def read_otherwise(
             f"{MOST_BLOCKS} schemas, of which an ALTER makes one: land them in smaller parts"
         )
     reason: Column | None = None
+    written: dict[str, dict[str, str]] = {}
     for text in sorted(found):
-        problem = problem_of_schema(text, source)
+        own, problem = encodings_of(text, source)
         if problem is not None:
             is_this = F.sha2(block, 256) == F.sha2(F.lit(text), 256)
             reason = (F if reason is None else reason).when(is_this, F.lit(problem))
-    return reason
+        elif own:
+            written[hashlib.sha256(text.encode()).hexdigest()] = own
+    return replace(source, written=written), reason
+
+
+def hash_of_schema() -> Column:
+    """Of a message's schema, as `written` of a declaration has it; null where there is none."""
+    from pyspark.sql import functions as F
+
+    return F.sha2(_schema_block(), 256)
 
 
 def _has_schema(text: str | None) -> bool:
@@ -99,25 +117,30 @@ def _schema_block() -> Column:
     return F.when(payload.startswith(_BEGIN), usual).otherwise(other)
 
 
-def problem_of_schema(block: str, source: TableSource) -> str | None:
-    """Why a message of this schema would be misread, which names all columns that would be; or
-    None."""
+def encodings_of(block: str, source: TableSource) -> tuple[dict[str, str], str | None]:
+    """How the columns of a message of this schema are written that are written otherwise than they
+    are declared, see column_value; and why it would be misread all the same, which names all
+    columns that would be, or None."""
     fields = _fields(block)
-    problems = []
+    own, problems = {}, []
     for name, kind in source.columns.items():
         expected = _read_as(kind, source)
         field = next((fields[known] for known in source.names(name) if known in fields), None)
         if expected is None or field is None:
             continue
         given = _encoding(field)
-        if not _is_read(given, expected):
+        if _is_read(given, expected):
+            continue
+        if can_become(given, kind):
+            own[name] = given
+        else:
             problems.append(f"{name} {_called(given)}, declared {kind.declared} ({expected})")
     if not problems:
-        return None
-    return (
+        return own, None
+    return {}, (
         f"by the message's schema its values would be misread: {'; '.join(problems)}. Declare the "
-        "type and the options that the connector writes by; after an ALTER of a scale or of a "
-        "time's type let it write the table to another topic from a new snapshot on"
+        "type and the options that the connector writes by; after such an ALTER let it write the "
+        "table to another topic from a new snapshot on"
     )
 
 
@@ -164,7 +187,7 @@ def _read_as(kind: SourceType, source: TableSource) -> str | None:
     if kind.kind == "date":
         return "days"
     if kind.kind == "datetime" or name == "time":
-        return _OF_DIGITS[digits_of_second(name, length, mode)]
+        return unit_of_second(digits_of_second(name, length, mode))
     return None
 
 

@@ -6,6 +6,8 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from python_udfs.ingestion.tables.types import MAX_PRECISION
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -19,6 +21,9 @@ _ISO_TIMESTAMP = rf"^\d{{4}}-\d{{2}}-\d{{2}}T{_ISO_TIME}(Z|[+-]\d{{2}}:\d{{2}})\
 _UTC = r"(?:Z|\+00:00)?\z"
 FIRST_DAY, LAST_DAY = -719528, 2932896  # 0000-01-01 and 9999-12-31 in epoch days
 LONGEST_TIME = 3020399999999  # 838:59:59.999999 in microseconds
+DAYS = "days"
+_DIGITS = {"milliseconds": 3, "microseconds": 6, "nanoseconds": 9}  # of a second
+_OF_SCALE = "scale "
 
 
 def name_and_length(kind: SourceType) -> tuple[str, int]:
@@ -39,14 +44,34 @@ def raw_type(kind: SourceType, options: dict[str, str]) -> str:
     return kind.parsed
 
 
-def column_value(raw: Column, kind: SourceType, options: dict[str, str]) -> Column:
-    """A raw value as Maxwell would write it, in the column's `parsed` type; null if it is none."""
+def can_become(written: str, kind: SourceType) -> bool:
+    """Whether values that are written so, see column_value, may be values of a column's type."""
+    if kind.kind == "decimal":
+        precision, scale = _precision_and_scale(kind)
+        places = written.removeprefix(_OF_SCALE)
+        # more decimals than `parsed` has would be rounded
+        is_whole = written != places and places.isdecimal()
+        return is_whole and int(places) <= MAX_PRECISION - precision + scale
+    if kind.kind in ("date", "datetime"):
+        return written in (DAYS, *_DIGITS)
+    return written in _DIGITS and name_and_length(kind)[0] == "time"
+
+
+def column_value(
+    raw: Column, kind: SourceType, options: dict[str, str], written: str | None = None
+) -> Column:
+    """A raw value as Maxwell would write it, in the column's `parsed` type; null if it is none.
+
+    Args:
+        written: how it is written, `scale 2` or a unit of time, where it is otherwise than the
+            type is by the options.
+    """
     from pyspark.sql import functions as F
 
     name, length = name_and_length(kind)
     mode = options["time.precision.mode"]
     if kind.kind == "decimal" and options["decimal.handling.mode"] == "precise":
-        return _scaled(raw, kind)
+        return _scaled(raw, kind, written)
     if name == "bit":
         return (_boolean(raw) if length <= 1 else _bits(raw, length)).cast(kind.parsed)
     if name == "tinyint":
@@ -54,17 +79,20 @@ def column_value(raw: Column, kind: SourceType, options: dict[str, str]) -> Colu
     if kind.spark == "decimal(20,0)":
         precise = options["bigint.unsigned.handling.mode"] == "precise"
         return (_signed(raw) if precise else _unsigned(raw)).try_cast(kind.parsed)
+    if kind.kind in ("date", "datetime") and written is not None:
+        return _date(raw) if written == DAYS else _datetime(_micros(raw, _DIGITS[written]))
     if kind.kind == "date":
         return _iso(raw, r"\d{4}-\d{2}-\d{2}") if mode == "isostring" else _date(raw)
     if kind.kind == "timestamp" or (kind.kind == "datetime" and mode == "isostring"):
         read = F.when(raw.rlike(_ISO_TIMESTAMP), raw.try_cast("timestamp"))
         return read.cast("string")
+    digits = digits_of_second(name, length, mode) if written is None else _DIGITS.get(written, 0)
     if kind.kind == "datetime":
-        return _datetime(_micros(raw, digits_of_second(name, length, mode)))
+        return _datetime(_micros(raw, digits))
     if name == "time":
         if mode == "isostring":
             return _iso(raw, _ISO_TIME)
-        return _time(_micros(raw, digits_of_second(name, length, mode)), length)
+        return _time(_micros(raw, digits), length)
     if kind.kind == "binary":
         encoded = _base64(raw, options["binary.handling.mode"])
         return F.when(encoded != PLACEHOLDER_BYTES, encoded)
@@ -73,17 +101,26 @@ def column_value(raw: Column, kind: SourceType, options: dict[str, str]) -> Colu
     return raw
 
 
-def _scaled(raw: Column, kind: SourceType) -> Column:
-    """A decimal of its unscaled bytes; its scale is the declared one, or stands beside them."""
+def _precision_and_scale(kind: SourceType) -> tuple[int, int]:
+    precision, scale = map(int, kind.spark[len("decimal(") : -1].split(","))
+    return precision, scale
+
+
+def _scaled(raw: Column, kind: SourceType, written: str | None) -> Column:
+    """A decimal of its unscaled bytes; its scale is the declared one, or `written`, or stands
+    beside them."""
     from pyspark.sql import functions as F
 
-    precision, scale = map(int, kind.spark[len("decimal(") : -1].split(","))
+    precision, scale = _precision_and_scale(kind)
     variable = raw.startswith("{")
     unscaled = F.when(variable, F.get_json_object(raw, "$.value")).otherwise(raw)
     given = F.get_json_object(raw, "$.scale").try_cast("int")
     # more decimals than `parsed` has would be rounded
-    places = F.when(variable, F.when(given.between(-precision, 38 - precision + scale), given))
-    exponent = F.when(variable, (-places).cast("string")).otherwise(F.lit(str(-scale)))
+    places = F.when(
+        variable, F.when(given.between(-precision, MAX_PRECISION - precision + scale), given)
+    )
+    fixed = scale if written is None else int(written.removeprefix(_OF_SCALE))
+    exponent = F.when(variable, (-places).cast("string")).otherwise(F.lit(str(-fixed)))
     number = _signed(unscaled).cast("string")
     return F.concat(number, F.lit("E"), exponent).try_cast(kind.parsed)
 
@@ -165,6 +202,11 @@ def digits_of_second(name: str, length: int, mode: str) -> int:
     if name == "time" and mode == "adaptive_time_microseconds":
         return 6
     return 3 if mode == "connect" or length <= 3 else 6
+
+
+def unit_of_second(digits: int) -> str:
+    """The unit that a number of so many decimals of a second counts."""
+    return next(unit for unit, known in _DIGITS.items() if known == digits)
 
 
 def _micros(raw: Column, digits: int) -> Column:
