@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Annotated, Any
 
+from dbt.adapters.sparksession.clock import goes_by_clock
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.project_code import project_module
@@ -272,7 +273,11 @@ class Publications:
         version: Version,
         context: dict[str, Any],
     ) -> Iterator[TableUpdate]:
-        """What a table has to receive, in order: nothing where it holds the version."""
+        """What a table has to receive, in order: nothing where it holds the version.
+
+        All rows each time where the clock is asked for them: a store has those of the time of its
+        publication, which the version doesn't give again.
+        """
         key = self._row_key(publication, self._kinds(version.queries[name]))
         before = self._version_of_mark(name, key, held.version, held.mark)
         if held.is_half:
@@ -282,7 +287,8 @@ class Publications:
                 return
             yield self._part(publication, name, before, begun, context)
             before, held = begun, StoreState(begun.version, _mark(begun, name, key))
-        if held.mark in _marks(version, name, key):
+        asks_clock = goes_by_clock(version.queries[name])
+        if held.mark in _marks(version, name, key) and not asks_clock:
             if held.version != version.version:
                 yield TableUpdate(publication, version.version, held.mark, None, False, {})
             return
@@ -383,7 +389,7 @@ class Publications:
 
     def _version_of_mark(self, name: str, key: str, number: int, mark: str) -> Version | None:
         """The version of that number, where it has that mark; None where it isn't known, or
-        another warehouse's, or its rows have another key."""
+        another warehouse's, its rows have another key, or the clock is asked for them."""
         if not mark:
             return None
         try:
@@ -391,7 +397,7 @@ class Publications:
         except DbtRuntimeError:
             return None
         fits = version.version == int(number) and mark in _marks(version, name, key)
-        return version if fits else None
+        return version if fits and not goes_by_clock(version.queries[name]) else None
 
     def _record(
         self,

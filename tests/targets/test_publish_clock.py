@@ -1,0 +1,65 @@
+"""Views that ask the clock: a store holds their rows of the time of its publication."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import PROJECT
+
+# the clock of the view: what Java answers, which the test sets
+CLOCK = "cast(java_method('java.lang.System', 'getProperty', 'test.day') as int)"
+FILES = {
+    "dbt_project.yml": PROJECT,
+    "models/offers.sql": """
+        {{ config(materialized='incremental') }}
+        select id, last_day from {{ new_rows(source('raw', 'given')) }}
+    """,
+    "models/open_offers.sql": f"""
+        select id, last_day from {{{{ ref('offers') }}}} where last_day >= {CLOCK}
+    """,
+    "models/_models.yml": """
+        version: 2
+        sources:
+          - name: raw
+            schema: dw
+            tables: [{name: given}]
+        exposures:
+          - name: open_offers_in_serving
+            type: application
+            owner: {name: data}
+            depends_on: [ref('open_offers')]
+            config: {meta: {publish: {target: serving, key: [id]}}}
+    """,
+}
+
+
+def test_rows_that_a_view_leaves_out_by_the_clock_leave_the_store(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = make_project(FILES, publish_targets="serving=iceberg")
+    project.query("create namespace if not exists dw")
+    project.query("create table dw.given (id int, last_day int) using iceberg")
+
+    def set_day(day: int) -> None:
+        setting = f"'setProperty', 'test.day', '{day}'"
+        project.query(f"select java_method('java.lang.System', {setting})")
+
+    def held() -> list[int]:
+        return sorted(project.column("select id from serving.open_offers"))
+
+    set_day(1)
+    project.query("insert into dw.given values (1, 1), (2, 9), (3, 2)")
+    project.run("build")
+    assert held() == [1, 2, 3]
+
+    # with the next version
+    set_day(2)
+    project.query("insert into dw.given values (4, 9)")
+    project.run("build")
+    assert held() == [2, 3, 4]
+
+    # without one
+    set_day(3)
+    project.run("run-operation", "publish_to")
+    assert held() == [2, 4]
