@@ -156,6 +156,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/catalogs.py", "places/test_catalogs.py"),
     (ADAPTER + "/processes.py", "reliability/test_one_writer.py"),
     (ADAPTER + "/publications.py", "targets/test_declarations.py targets/test_publish_postgres.py"),
+    (ADAPTER + "/publication_records.py", "targets/test_outdated_rows.py"),
     (ADAPTER + "/python_models.py", "adapter/test_python_models.py"),
     (ADAPTER + "/history.py", "adapter/test_pinned_inputs.py adapter/test_changes.py"),
     (ADAPTER + "/transforms.py", "adapter/test_units.py adapter/test_folded_layout.py"),

@@ -19,13 +19,12 @@ from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
-from dbt.adapters.sparksession.sql import is_absent, literal, mark_of
+from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.stop_signals import is_stop
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
-from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
-from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES
+from dbt.adapters.sparksession.versions.publication_records import PublicationRecords
 from dbt.adapters.sparksession.versions.row_keys import keyed_changes, row_key_hash
 from dbt.adapters.sparksession.versions.store import Version, VersionStore
 from dbt.adapters.sparksession.versions.targets import (
@@ -41,21 +40,7 @@ from dbt.adapters.sparksession.versions.targets import (
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt.adapters.sparksession.yaml_fields import Fields, field_errors, known_fields
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
-from dbt_common.invocation import get_invocation_id
 from pydantic import BeforeValidator, Field, StrictStr
-
-RECORD_TABLE = "meta_publication"
-RECORD_COLUMNS = {
-    "target": "string",
-    "table_name": "string",
-    "relation": "string",
-    "version": "bigint",
-    "is_whole": "boolean",
-    "rows_written": "bigint",
-    "rows_removed": "bigint",
-    "published_at": "timestamp",
-    "run_id": "string",
-}
 
 
 def _or(default: Any) -> BeforeValidator:
@@ -233,10 +218,13 @@ class Publications:
         if missing:
             raise PublishError(f"version {version.version} doesn't hold {', '.join(missing)}")
         warehouse = self._place.warehouse_id(self._lease.table)
+        records = PublicationRecords(self._warehouse)
         store = self._stores.open_store(self._warehouse.session(), target, warehouse)
         taken: list[UpdateResult] = []
         try:
-            held = store.held([publication.table for publication in ours])
+            # tables that no exposure names any more, whose readers have to know
+            left = sorted((records.of(target) or {}).keys() - names.keys())
+            held = store.held([*names, *left])
             steps = [
                 list(
                     self._parts(
@@ -256,12 +244,18 @@ class Publications:
                 taken += store.take(batch)
         finally:
             store.close()
-        self._record(target, version, names, taken)
+        records.write(target, version, names, taken)
         lines = [
             f"  {result.part.publication.table}: {result.written:,} rows written, "
             f"{result.removed:,} removed{', compared as a whole' if result.part.whole else ''}"
             for result in taken
             if result.part.rows is not None
+        ]
+        lines += [
+            f"  {table}: no exposure publishes it any more; it stays as of version "
+            f"{held[table].version} until it is dropped there."
+            for table in left
+            if table in held
         ]
         return [f"Target {target} holds version {version.version}.", *lines]
 
@@ -398,61 +392,6 @@ class Publications:
             return None
         fits = version.version == int(number) and mark in _marks(version, name, key)
         return version if fits and not goes_by_clock(version.queries[name]) else None
-
-    def _record(
-        self,
-        target: str,
-        version: Version,
-        names: Mapping[str, str],
-        taken: Sequence[UpdateResult],
-    ) -> None:
-        """Write down what a target holds, for those who ask the warehouse.
-
-        Args:
-            names: table of the target -> relation.
-        """
-        session = self._warehouse.session()
-        table = f"{self._warehouse.credentials.schema}.{RECORD_TABLE}"
-        try:
-            rows = session.sql(
-                f"select table_name, max_by(version, published_at) as version from {table} "
-                f"where target = {literal(target)} group by table_name"
-            ).collect()
-        except Exception as exc:
-            if not is_absent(exc):
-                raise
-            rows = []
-            columns = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS.items())
-            session.sql(
-                f"create table if not exists {table} ({columns}) using iceberg {FEW_METADATA_FILES}"
-            )
-        known = {row.table_name: row.version for row in rows}
-        done: dict[str, list[UpdateResult]] = {}
-        for update in taken:
-            done.setdefault(update.part.publication.table, []).append(update)
-        values = [
-            ", ".join(
-                (
-                    literal(target),
-                    literal(name),
-                    literal(relation),
-                    str(version.version),
-                    literal(any(update.part.whole for update in done.get(name, []))),
-                    str(sum(update.written for update in done.get(name, []))),
-                    str(sum(update.removed for update in done.get(name, []))),
-                    literal(utc_now()),
-                    literal(get_invocation_id()),
-                )
-            )
-            for name, relation in names.items()
-            # a publication that was killed once the store had it isn't written down yet
-            if name in done or known.get(name) != version.version
-        ]
-        if values:
-            session.sql(
-                f"insert into {table} ({', '.join(RECORD_COLUMNS)}) values "
-                + ", ".join(f"({value})" for value in values)
-            )
 
 
 def _mark(version: Version, name: str, key: str) -> str:

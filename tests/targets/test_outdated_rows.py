@@ -1,4 +1,4 @@
-"""Views that ask the clock: a store holds their rows of the time of its publication."""
+"""Rows of a store that were right, and aren't any more: they go, or are reported."""
 
 from __future__ import annotations
 
@@ -63,3 +63,26 @@ def test_rows_that_a_view_leaves_out_by_the_clock_leave_the_store(
     set_day(3)
     project.run("run-operation", "publish_to")
     assert held() == [2, 4]
+
+
+def test_a_table_that_no_exposure_names_any_more_is_reported(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = make_project(FILES, publish_targets="serving=iceberg")
+    project.query("create namespace if not exists dw")
+    project.query("create table dw.given (id int, last_day int) using iceberg")
+    project.query("select java_method('java.lang.System', 'setProperty', 'test.day', '1')")
+    project.query("insert into dw.given values (1, 1)")
+    assert "no exposure publishes it" not in project.run("build").log
+    path = project.root / "models" / "_models.yml"
+    text = path.read_text().replace("key: [id]", "key: [id], table: open_now")
+    path.write_text(text)
+
+    project.query("insert into dw.given values (2, 2)")
+    log = project.run("build").log
+
+    assert "open_offers: no exposure publishes it any more; it stays as of version 1" in log
+    assert project.column("select count(*) from serving.open_now") == [2]
+    assert project.column("select count(*) from serving.open_offers") == [1]
+    project.query("drop table serving.open_offers")
+    assert "no exposure publishes it" not in project.run("run-operation", "publish_to").log
