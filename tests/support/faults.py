@@ -519,8 +519,8 @@ WORKER_FAULTS = (
     Fault(
         "a label that isn't known is null",
         IN_WORKERS + "canal.py",
-        "odd |= np.asarray(labels.is_null()) & np.asarray(values[name].is_valid())",
-        "pass",
+        "return labelled, there & np.asarray(labelled.is_null())",
+        "return labelled, np.zeros(len(texts), bool)",
         GUARDS,
     ),
     Fault(

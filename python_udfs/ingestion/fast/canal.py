@@ -28,7 +28,7 @@ from python_udfs.ingestion.fast.names import Names
 from python_udfs.ingestion.fast.parsing import parsed
 from python_udfs.ingestion.fast.texts import from_texts
 from python_udfs.ingestion.fast.values import TIMES, Column, Values, column_of
-from python_udfs.ingestion.formats.canal import SET_LABELS
+from python_udfs.ingestion.formats.canal import LABELLED, SET_LABELS
 
 if TYPE_CHECKING:
     from python_udfs.ingestion.fast.lines import Lines, Parts
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 ROWS = "$.data"  # path of a message's rows
 DATA, OLD, TYPES = "data", "old", "mysqlType"
-LABELLED = ("enum", "set")  # types whose values are numbers of labels, or of bits
+# kinds of columns whose type in the message is asked for: without it a text stays as it is, of the
+# declared enums and sets no label is known
+BY_TYPE, LABELS = "text by its type", "labels"
 _LABELS = re.compile("'((?:[^']++|'')*+)'")  # that of formats.canal
 _INDEX = re.compile("[0-9]{1,9}")
 _BITS = re.compile("[0-9]{1,18}")
@@ -61,9 +63,9 @@ def layout(
 def _column(name: str, names: tuple[str, ...], kind: SourceType, is_index: bool) -> Column | None:
     """How a column is read; None where its values can't be proven."""
     if kind.kind == "text":
-        listed = kind.declared.lower().startswith
-        labelled = next((name for name in LABELLED if is_index and listed(name)), None)
-        return Column(name, names, labelled or "text", pa.string(), pa.string(), 0, 0, _as_it_is)
+        is_labelled = kind.declared.lower().startswith(LABELLED)
+        how = (LABELS if is_labelled else BY_TYPE) if is_index else "text"
+        return Column(name, names, how, pa.string(), pa.string(), 0, 0, _as_it_is)
     column = column_of(name, names, kind)
     if column is None or column.kind in TIMES:
         return column
@@ -127,7 +129,7 @@ def decode(
 
 
 def _labelled(layout: Layout) -> list[Column]:
-    return [column for column in layout.columns if column.kind in LABELLED]
+    return [column for column in layout.columns if column.kind in (BY_TYPE, LABELS)]
 
 
 def _with_labels(
@@ -143,38 +145,52 @@ def _with_labels(
     for column in _labelled(layout):
         declared = field_of(types, column)
         for name in column.names:
-            labels = _labels_of(values[name], declared, column.kind)
-            odd |= np.asarray(labels.is_null()) & np.asarray(values[name].is_valid())
-            values[name] = labels
+            values[name], unknown = _labels_of(values[name], declared, column.kind == LABELS)
+            odd |= unknown
     fields = list(image.type)
     mask = image.is_null() if image.null_count else None
     return pa.StructArray.from_arrays(list(values.values()), fields=fields, mask=mask), odd
 
 
-def _labels_of(numbers: pa.StringArray, declared: pa.StringArray, kind: str) -> pa.StringArray:
-    """The labels that numbers mean in types like enum('new','used'); null where none is known."""
-    if numbers.null_count == len(numbers) or declared.null_count == len(declared):
-        return pa.nulls(len(numbers), pa.string())
-    number, of_type = numbers.dictionary_encode(), declared.dictionary_encode()
-    texts, types = number.dictionary.to_pylist(), of_type.dictionary.to_pylist()
+def _labels_of(
+    texts: pa.StringArray, declared: pa.StringArray, is_labelled: bool
+) -> tuple[pa.StringArray, np.ndarray]:
+    """Texts, with the labels that numbers mean in types like enum('new','used') in their place;
+    and a mask of numbers whose labels aren't known.
+
+    Args:
+        declared: the type of each, from its message.
+        is_labelled: whether a text without a type is a number of labels.
+    """
+    there, of_type = np.asarray(texts.is_valid()), declared.dictionary_encode()
+    types = of_type.dictionary.to_pylist()
+    are_labelled = np.array([text.lower().startswith(LABELLED) for text in types] + [is_labelled])
+    mask = there & are_labelled[pc.fill_null(of_type.indices, len(types)).to_numpy()]
+    if not mask.any():
+        return texts, mask
+    some = pa.array(mask)
+    number, kind = texts.filter(some).dictionary_encode(), of_type.indices.filter(some)
+    numbers, types = number.dictionary.to_pylist(), [*types, ""]
+    kind = pc.fill_null(kind, len(types) - 1).cast(pa.int64())
     pair = pc.add(
-        pc.multiply(number.indices.cast(pa.int64()), len(types)), of_type.indices.cast(pa.int64())
+        pc.multiply(number.indices.cast(pa.int64()), len(types)), kind
     ).dictionary_encode()
     labels = [
-        _label(texts[value // len(types)], types[value % len(types)], kind)
+        _label(numbers[value // len(types)], types[value % len(types)])
         for value in pair.dictionary.to_pylist()
     ]
-    return pa.array(labels, pa.string()).take(pair.indices)
+    labelled = pc.replace_with_mask(texts, some, pa.array(labels, pa.string()).take(pair.indices))
+    return labelled, there & np.asarray(labelled.is_null())
 
 
-def _label(text: str, declared: str, kind: str) -> str | None:
+def _label(text: str, declared: str) -> str | None:
     """The label of an enum's index, or those of a set's bits, see formats.canal."""
     labels = [label.replace("''", "'") for label in _LABELS.findall(declared)]
-    if kind == "enum":
+    if declared.lower().startswith("enum"):
         if not _INDEX.fullmatch(text) or int(text) > len(labels):
             return None
         return ["", *labels][int(text)]
-    if not _BITS.fullmatch(text) or len(labels) > SET_LABELS:
+    if not labels or not _BITS.fullmatch(text) or len(labels) > SET_LABELS:
         return None
     return ",".join(label for place, label in enumerate(labels) if int(text) >> place & 1)
 

@@ -67,6 +67,7 @@ _LISTS = ("data", "old", "mysqlType", "sqlType", "pkNames")  # names of lists in
 # Java would take a part of its stack for each character
 _LABELS = "'((?:[^']++|'')*+)'"
 SET_LABELS = 64  # that a set has at most: one a bit
+LABELLED = ("enum", "set")  # types whose values are numbers of labels, or of bits
 
 
 def envelope(messages: DataFrame) -> DataFrame:
@@ -263,21 +264,35 @@ def _value(raw: Column, declared: Column, kind: SourceType, enums: str) -> Colum
     if kind.kind == "binary":
         latin = raw.rlike(r"^[\x00-\x{FF}]*\z")
         return F.when(latin, F.base64(F.encode(F.when(latin, raw), "ISO-8859-1")))
-    if kind.kind == "text" and enums == "index" and kind.declared.lower().startswith("enum"):
-        labels = F.regexp_extract_all(declared, F.lit(_LABELS), F.lit(1))
-        index = raw.try_cast("int")
-        place = F.when(index > 0, index) - 1
-        label = F.replace(F.get(labels, place), F.lit("''"), F.lit("'"))
-        # 0 is MySQL's mark of a value that the enum doesn't have
-        return F.when(index == 0, F.lit("")).otherwise(label)
-    if kind.kind == "text" and enums == "index" and kind.declared.lower().startswith("set"):
-        labels = F.regexp_extract_all(declared, F.lit(_LABELS), F.lit(1))
-        bits = raw.try_cast("bigint")
-        known = F.slice(labels, 1, SET_LABELS)  # of further labels there is no bit to ask for
-        chosen = F.filter(known, lambda _, place: F.getbit(bits, place) == 1)
-        plain = F.transform(chosen, lambda label: F.replace(label, F.lit("''"), F.lit("'")))
-        is_set = bits.isNotNull() & (F.size(labels) <= SET_LABELS)
-        return F.when(is_set, F.array_join(plain, ","))
+    if kind.kind == "text" and enums == "index":
+        return _with_labels(raw, declared, kind)
     if kind.parsed.startswith("decimal"):
         return exact_decimal(raw, kind.parsed)
     return raw.try_cast(kind.parsed) if kind.parsed != "string" else raw
+
+
+def _with_labels(raw: Column, declared: Column, kind: SourceType) -> Column:
+    """A text, or the labels of an enum's index or a set's bits; null where there are none.
+
+    The type in the message decides: a column of texts may be an enum, or have been such before an
+    ALTER. The table's declaration decides where the message has no type of the column.
+    """
+    from pyspark.sql import functions as F
+
+    begin, own = F.lower(F.substring(declared, 1, 4)), kind.declared.lower()
+    is_enum, is_set = (
+        F.coalesce(begin.startswith(name), F.lit(own.startswith(name))) for name in LABELLED
+    )
+    labels = F.regexp_extract_all(declared, F.lit(_LABELS), F.lit(1))
+    index = raw.try_cast("int")
+    place = F.when(index > 0, index) - 1
+    label = F.replace(F.get(labels, place), F.lit("''"), F.lit("'"))
+    # 0 is MySQL's mark of a value that the enum doesn't have
+    label = F.when(index == 0, F.lit("")).otherwise(label)
+    bits = raw.try_cast("bigint")
+    known = F.slice(labels, 1, SET_LABELS)  # of further labels there is no bit to ask for
+    chosen = F.filter(known, lambda _, place: F.getbit(bits, place) == 1)
+    plain = F.transform(chosen, lambda label: F.replace(label, F.lit("''"), F.lit("'")))
+    are_bits = bits.isNotNull() & (F.size(labels) <= SET_LABELS)
+    listed = F.when(are_bits, F.array_join(plain, ","))
+    return F.when(is_enum, label).when(is_set, listed).otherwise(raw)

@@ -12,6 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from tests.support.latest import VIEWS, declaration
 from tests.support.lines import LANDED, ROOT, envelopes, raw_lines, source, typed
+from tests.support.typed_model import Model
 
 CAPTURE = ROOT / "tests" / "fixtures" / "mysql56" / "canal.jsonl.gz"
 TYPES = ROOT / "tests" / "fixtures" / "types" / "canal.jsonl.gz"
@@ -188,6 +189,57 @@ def test_enums_and_sets_get_their_labels(spark: SparkSession):
         (None, None),
     ]
     assert "data.e = 3 is no enum('a','b''c')" in rows[-1].reject_reason
+
+
+@pytest.mark.parametrize("workers", ["0", "never"])
+def test_a_column_of_texts_that_is_or_was_an_enum_gets_its_labels(
+    spark: SparkSession, workers: str
+):
+    model = Model(spark, "canal", ["id"])
+    declared = {"v": "varchar(20)", "f": "text", "e": "enum('a','b')", "w": "varchar(9)"}
+    model.meta["source"]["columns"] = {"id": "int", **declared}
+    model.meta["source"]["aliases"] = {"v": ["was"]}
+    model.vars["worker_decoding_from"] = workers
+    enums = {"v": "enum('x','it''s')", "f": "set('p','q')", "e": "enum('a','b')"}
+    older = {"was": "ENUM('x','y')", "f": enums["f"], "e": enums["e"]}
+    texts = {"v": "varchar(20)", "f": "text", "e": "varchar(3)"}
+    sent = [
+        ("INSERT", {"was": "2", "f": "3", "e": "1", "w": "1"}, older, None),
+        ("UPDATE", {"v": "2", "f": "0", "e": "0", "w": "2"}, enums, {"v": "1", "e": None}),
+        ("INSERT", {"v": None, "f": "1", "e": None, "w": "é"}, enums, None),
+        # behind the ALTERs
+        ("UPDATE", {"v": "0", "f": "2", "e": "0", "w": "0"}, texts, {"v": "x", "e": "b"}),
+        ("INSERT", {"v": "2", "f": "1", "e": "1", "w": "1"}, {}, None),
+        ("INSERT", {"v": "3", "f": "1", "e": "1", "w": "1"}, enums, None),
+    ]
+
+    model.take(
+        {
+            number: message(
+                type=op,
+                es=ES + number,
+                data=[{"id": "1"} | row],
+                old=old and [old],
+                mysqlType={"id": "int", "w": "varchar(9)"} | types if types else None,
+            )
+            for number, (op, row, types, old) in enumerate(sent)
+        }
+    )
+
+    rows = sorted(model.rows, key=lambda row: row.message_offset)
+    assert [tuple(row[name] for name in declared) for row in rows] == [
+        ("y", "p,q", "a", "1"),
+        ("it's", "", "", "2"),
+        (None, "p", None, "é"),
+        ("0", "2", "0", "0"),
+        # what isn't known of an enum that is declared is refused, as is an index without label
+        (None, None, None, None),
+        (None, None, None, None),
+    ]
+    before = [row.before and (row.before.v, row.before.e) for row in rows]
+    assert before[1:4:2] == [("x", None), ("x", "b")]
+    assert "data.e = 1 is no enum('a','b')" in rows[4].reject_reason
+    assert "data.v = 3 is no varchar(20)" in rows[5].reject_reason
 
 
 def test_enums_written_as_labels(spark: SparkSession):
