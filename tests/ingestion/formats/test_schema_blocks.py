@@ -237,6 +237,19 @@ CASES: list[tuple[str, dict[str, str], dict[str, Any], str | None]] = [
     ("time(3)", {}, counted(f"{DEBEZIUM}Date"), "counts days"),
     ("bit(64)", {"bigint.unsigned.handling.mode": "precise"}, {"type": "bytes"}, None),
     ("int", {}, decimal(3), None),
+    # a text may be the base64 of a decimal or of bytes, the digits of a time, or a text
+    ("varchar(80)", {}, decimal(2), "is a decimal of scale 2"),
+    ("varchar(80)", {"decimal.handling.mode": "string"}, TEXT, None),
+    ("varchar(80)", {}, {"type": "int32"}, None),
+    ("varchar(80)", {}, {"type": "bytes"}, None),
+    ("text", {}, counted(f"{DEBEZIUM}Date"), "counts days"),
+    ("json", {}, counted(f"{DEBEZIUM}MicroTimestamp"), "counts microseconds"),
+    ("blob", {}, {"type": "bytes"}, None),
+    ("varbinary(9)", {}, TEXT, "is a string"),
+    ("blob", {"binary.handling.mode": "base64"}, TEXT, None),
+    ("blob", {"binary.handling.mode": "base64"}, {"type": "bytes"}, None),
+    ("blob", {"binary.handling.mode": "hex"}, TEXT, None),
+    ("blob", {"binary.handling.mode": "hex"}, {"type": "bytes"}, "is a bytes"),
 ]
 
 

@@ -1,8 +1,9 @@
 """The schema beside a message (`schemas.enable`), compared with how its values are read.
 
 A value doesn't show its scale or unit, but the schema does: after an ALTER the older messages have
-others than the declaration. Such messages are read by their own schema, or refused where it gives
-what can't become a value of the declared type.
+others than the declaration. Nor does a text show whether it is one, or the base64 of a decimal or
+of bytes. Such messages are read by their own schema, or refused where it gives what can't become a
+value of the declared type.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from python_udfs.ingestion.formats.debezium.values import (
+    OF_SCALE,
     can_become,
     digits_of_second,
     name_and_length,
@@ -45,6 +47,7 @@ _COUNTED = {
     **{f"{_DEBEZIUM}Nano{name}": "nanoseconds" for name in ("Time", "Timestamp")},
 }
 _UNITS = frozenset(_COUNTED.values())
+_TEXT, _BYTES, _HEX = "text", "bytes", "hex"
 
 
 def by_own_schemas(
@@ -174,13 +177,17 @@ def _read_as(kind: SourceType, source: TableSource) -> str | None:
     name, length = name_and_length(kind)
     options = source.options
     if kind.kind == "decimal" and options["decimal.handling.mode"] == "precise":
-        return f"scale {_scale(kind)}"
+        return f"{OF_SCALE}{_scale(kind)}"
     if (
         kind.spark == "decimal(20,0)"
         and name != "bit"
         and options["bigint.unsigned.handling.mode"] == "precise"
     ):
-        return "scale 0"
+        return f"{OF_SCALE}0"
+    if kind.kind == "binary":
+        return {"bytes": _BYTES, "hex": _HEX}.get(options["binary.handling.mode"])
+    if kind.kind == "text" and name != "time":
+        return _TEXT
     mode = options["time.precision.mode"]
     if mode == "isostring":
         return None
@@ -199,7 +206,7 @@ def _encoding(field: Field) -> str:
     """What a column's values are by its schema: `scale 2`, a unit of time, or their type."""
     name, parameters = str(field.get("name")), field.get("parameters")
     if name == _DECIMAL:
-        return f"scale {parameters.get('scale') if isinstance(parameters, dict) else None}"
+        return f"{OF_SCALE}{parameters.get('scale') if isinstance(parameters, dict) else None}"
     return _COUNTED.get(name) or str(field.get("type"))
 
 
@@ -208,10 +215,14 @@ def _is_read(given: str, expected: str) -> bool:
     if expected in _UNITS:
         # what is no count, such as a text, is refused as a value where it can't be read
         return given == expected or given not in _UNITS
+    if expected == _TEXT:  # any other value is a text as it stands
+        return given not in _UNITS and not given.startswith(OF_SCALE)
+    if expected == _HEX:  # its digits may be base64, too
+        return given != _BYTES
     return given in (expected, "struct")  # a decimal of any scale has its scale beside it
 
 
 def _called(given: str) -> str:
     if given in _UNITS:
         return f"counts {given}"
-    return f"is a decimal of {given}" if given.startswith("scale ") else f"is a {given}"
+    return f"is a decimal of {given}" if given.startswith(OF_SCALE) else f"is a {given}"

@@ -23,7 +23,7 @@ FIRST_DAY, LAST_DAY = -719528, 2932896  # 0000-01-01 and 9999-12-31 in epoch day
 LONGEST_TIME = 3020399999999  # 838:59:59.999999 in microseconds
 DAYS = "days"
 _DIGITS = {"milliseconds": 3, "microseconds": 6, "nanoseconds": 9}  # of a second
-_OF_SCALE = "scale "
+OF_SCALE = "scale "  # of a decimal, before its number
 
 
 def name_and_length(kind: SourceType) -> tuple[str, int]:
@@ -48,7 +48,7 @@ def can_become(written: str, kind: SourceType) -> bool:
     """Whether values that are written so, see column_value, may be values of a column's type."""
     if kind.kind == "decimal":
         precision, scale = _precision_and_scale(kind)
-        places = written.removeprefix(_OF_SCALE)
+        places = written.removeprefix(OF_SCALE)
         # more decimals than `parsed` has would be rounded
         is_whole = written != places and places.isdecimal()
         return is_whole and int(places) <= MAX_PRECISION - precision + scale
@@ -119,7 +119,7 @@ def _scaled(raw: Column, kind: SourceType, written: str | None) -> Column:
     places = F.when(
         variable, F.when(given.between(-precision, MAX_PRECISION - precision + scale), given)
     )
-    fixed = scale if written is None else int(written.removeprefix(_OF_SCALE))
+    fixed = scale if written is None else int(written.removeprefix(OF_SCALE))
     exponent = F.when(variable, (-places).cast("string")).otherwise(F.lit(str(-fixed)))
     number = _signed(unscaled).cast("string")
     return F.concat(number, F.lit("E"), exponent).try_cast(kind.parsed)
