@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from python_udfs.ingestion.landing.files import (
     files_to_read,
     late_files,
     list_files,
+    listed_until,
     longest_line,
     new_since,
     offsets_key,
@@ -85,6 +87,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     files_too = dbt.meta["landing"] or not kafka
     files = list_files(landing) if files_too else []
     store = store_of(landing) if is_uri(landing) else None
+    now = time.time_ns() if store is None else None
     check_folder(dbt, landing if files_too else None)
     longest = longest_line(dbt.meta)
     held = _held(dbt, session)
@@ -116,6 +119,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
             held[key] = merge([*held.get(key, []), (read.first, read.last)])
     seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
     listed = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
+    if now is not None and now < listed:  # the clock was put back: what came since is not newer
+        listed = 0
     seen_until = new_since(files, listed, dbt.snapshot_property(LATE_PROPERTY, ""))
     # these lines stay among the held lines: nothing comes of a file that is gone, or of a line that
     # is still too long
@@ -147,7 +152,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
     if again is None:
         note_arrived(dbt, [*(file.topic for file in chosen), *(read.topic for read in ranges)])
-    newest = max((file.changed_ns for file in files), default=0)
+    newest = listed_until(files, now)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
     dbt.set_snapshot_property(LATE_PROPERTY, late_files(files, newest) if store else "")
     offsets = sum(read.last - read.first + 1 for read in ranges)

@@ -67,8 +67,8 @@ class LandedFile:
         path: absolute, without links; only LANDING itself may be a link. Or a URI.
         size: bytes when it was listed.
         changed_ns: when it came into the folder or was last written, ns; a copy that keeps the
-            time of its original still counts as changed now (st_ctime). Of an object the time that
-            its store shows.
+            time of its original still counts as changed now (st_ctime), as does a file whose batch
+            or topic was moved into the batches. Of an object the time that its store shows.
         batch: the batch that the file was delivered under; LIVE for the running log.
     """
 
@@ -208,6 +208,7 @@ def _listed(landing: str, topics: str, batch: str) -> tuple[list[LandedFile], li
         folders[:] = sorted(name for name in folders if name[0] not in "._+")
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         special += [os.path.relpath(os.path.join(folder, link), landing) for link in links]
+        moved_ns = 0 if batch == LIVE else _moved_ns(folder, topics)
         for name in names:
             if name[0] in "._+" or name.startswith("README"):
                 continue
@@ -219,13 +220,23 @@ def _listed(landing: str, topics: str, batch: str) -> tuple[list[LandedFile], li
             if not stat.S_ISREG(status.st_mode):
                 special.append(os.path.relpath(path, landing))
                 continue
-            seen = status.st_size, status.st_ctime_ns
+            seen = status.st_size, max(status.st_ctime_ns, moved_ns)
             file = _landed_file(path, os.path.relpath(path, topics), batch, seen)
             if file is None:
                 misfits.append(os.path.relpath(path, landing))
             else:
                 found.append(file)
     return found, misfits, special
+
+
+def _moved_ns(folder: str, topics: str) -> int:
+    """When the batch or the topic of a partition's folder was moved to its place, or later, ns.
+
+    The files of a folder that is moved keep their times. A partition's own folder changes with
+    each file, and that of all topics with each topic.
+    """
+    places = {os.path.dirname(topics), os.path.dirname(folder)} - {topics}
+    return max(os.lstat(place).st_ctime_ns for place in places)
 
 
 def _landed_file(path: str, place: str, batch: str, seen: tuple[int, int]) -> LandedFile | None:
@@ -329,6 +340,17 @@ def late_files(files: Iterable[LandedFile], until_ns: int) -> str:
         if since <= file.changed_ns <= until_ns
     )
     return hashlib.sha256(repr(named).encode()).hexdigest()[:32]
+
+
+def listed_until(files: Iterable[LandedFile], now_ns: int | None) -> int:
+    """The newest `changed_ns` of a listing, ns.
+
+    Args:
+        now_ns: of a folder. Behind a file that came while the clock was ahead, no later file would
+            be new. None of a store, which has a clock of its own.
+    """
+    newest = max((file.changed_ns for file in files), default=0)
+    return newest if now_ns is None else min(newest, now_ns)
 
 
 def new_since(files: Iterable[LandedFile], seen_until_ns: int, late_seen: str) -> int:
