@@ -216,7 +216,9 @@ def _no_key(source: TableSource, zone: str) -> Column:
 
 def _is_unknown_day(kind: SourceType, raw: Column, zone: str) -> Column:
     """Condition on a time's text: its day is none, and not the zero date."""
-    is_zero = F.coalesce(F.startswith(raw, F.lit(ZERO_DATE)), F.lit(False))
+    # a time of day behind the zero date makes it another value
+    is_zero = F.startswith(raw, F.lit(ZERO_DATE)) & (F.translate(raw, "0-: .", "") == "")
+    is_zero = F.coalesce(is_zero, F.lit(False))
     return raw.isNotNull() & kind.value(raw, zone).isNull() & ~is_zero
 
 

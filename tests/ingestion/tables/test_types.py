@@ -425,3 +425,15 @@ def test_a_key_of_a_day_that_the_calendar_does_not_have_is_refused(spark: SparkS
 
     unknown = "the key column day is a date that the calendar doesn't have"
     assert [row.reject_reason for row in found] == [None, unknown, unknown, None, unknown]
+
+
+def test_a_zero_date_with_a_time_of_day_is_no_key(spark: SparkSession) -> None:
+    """It is another value than the zero date, and null as that is."""
+    table = source({"at": "datetime(3)"}, primary_key=["at"])
+    times = ("0000-00-00 00:00:00", "0000-00-00 00:00:00.000", "0000-00-00 00:00:01")
+    rows = [line(data=f'{{"at":"{time}"}}') for time in (*times, "0000-00-00 00:00:00.001")]
+
+    found = typed(spark, numbered(rows), table)
+
+    unknown = "the key column at is a date that the calendar doesn't have"
+    assert [row.reject_reason for row in found] == [None, None, unknown, unknown]
