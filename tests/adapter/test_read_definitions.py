@@ -339,6 +339,10 @@ def test_rows_of_an_adapter_that_noted_neither_meta_nor_read_configs_stay():
     assert differences(old, old | later | {"vars": {"scale": "3"}}) == []
     assert differences(old, old | {"vars": {"scale": "3"}}) == ["var scale (was not used, is 3)"]
     assert differences(old | {"meta": "1"}, old | {"meta": "2"}) == ["the meta that it reads"]
+    live, both = ({"vars": {"batches": value}} for value in ('["live"]', '["live", "fix"]'))
+    assert differences(old, old | both) == []
+    [named] = differences(old | live, old | both)
+    assert named == 'var batches (was ["live"], is ["live", "fix"])'
 
 
 def numbers(project) -> list[int]:

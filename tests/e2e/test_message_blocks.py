@@ -164,6 +164,19 @@ def test_a_change_of_a_later_log_that_comes_again_is_a_duplicate(tmp_path: Path)
     assert counted == {"messages_in": 12, "applied": 11, "duplicates": 1, "unaccounted": 0}
 
 
+@pytest.mark.in_turn(0)
+def test_a_batch_that_is_named_later_is_accounted_for(tmp_path: Path) -> None:
+    """Also where it leaves no row in a table: none of its blocks is touched."""
+    warehouse = Warehouse(tmp_path)
+    lines = [line for line in sample_lines() if is_change(json.loads(line))][:9]
+    warehouse.land_lines(lines, 0)
+    warehouse.land_lines(lines[3:6], 0, batch="fix")
+    for batches, filtered in (["live"], 3), (["live", "fix"], 0), (["live"], 3):
+        warehouse.run("run", "--select", "+meta_message_block", vars={"batches": batches})
+        [row] = warehouse.query("select * from dw.meta_message_block where batch_id = 'fix'")
+        assert (row["filtered"], row["duplicates"]) == (filtered, 3 - filtered)
+
+
 @pytest.mark.soak
 def test_long_histories_of_blocks_hold(tmp_path: Path) -> None:
     check_history(tmp_path, SEED or random.SystemRandom().randrange(10**6), 40)

@@ -70,20 +70,15 @@ OF_A_BATCH = "__dbt_internal_microbatch_"  # dbt writes a batch's times into the
 # vars that say what a command does, and change no row of what it builds
 COMMAND_VARS = frozenset(
     {
-        *(
-            "accept_definition",
-            "allow_behind",
-            "as_of_version",
-            "batches",
-            "compensate_days",
-            "compensate_request",
-        ),
+        *("accept_definition", "allow_behind", "as_of_version"),
+        *("compensate_days", "compensate_request"),
         *("hold_back", "join_lookup_bytes", "join_rows_per_key", "kafka_accept_gap"),
         *("merge_runs", "open_window_days", "publish_versions", "rebuild"),
         *("reconciliation_threshold", "reject_threshold"),
         *("test_again", "versions_days", "versions_kept"),
     }
 )
+LATER_VARS = frozenset({"batches"})  # that older adapters noted of no model
 # the macro that declares what a model counts: that may change in what no row depends on, so it is
 # compared by itself, see record_count
 DECLARES_COUNT = re.compile(
@@ -111,7 +106,8 @@ def default_strategy(config: Settings) -> str:
 
 def mark_of_vars(values: Settings) -> str:
     """A short hash of all vars that may make rows."""
-    known = {name: value for name, value in values.items() if name not in COMMAND_VARS}
+    left_out = COMMAND_VARS | LATER_VARS
+    known = {name: value for name, value in values.items() if name not in left_out}
     return mark_of(json.dumps(known, sort_keys=True, default=str))
 
 
@@ -353,7 +349,8 @@ def differences(stored: Settings, now: Settings) -> list[str]:
     # an older adapter noted no vars of the code that a model imports
     notes_all = "imports" in stored or "imports" not in now
     for name in _differing(stored.get("vars", {}), now["vars"]):
-        if not notes_all and name not in stored.get("vars", {}):
+        is_later = name in LATER_VARS or not notes_all
+        if is_later and name not in stored.get("vars", {}):
             continue
         values = (definition.get("vars", {}).get(name, "not used") for definition in (stored, now))
         found.append(f"var {name} (was {next(values)}, is {next(values)})")
