@@ -144,14 +144,25 @@ def _value(name: str, kind: str) -> str:
     return f"if({text} like '0000-00-00%', null, {text})" if kind in DATES else text
 
 
-def messages(rows: DataFrame, table: SourceTable, seconds: int) -> DataFrame:
+def read_at() -> Column:
+    """When a row is read, s since the epoch.
+
+    A change that a row may hold is no younger: what came long after the newest row of a load is
+    taken not to be in it. current_timestamp() is when all rows began to be read.
+    """
+    from pyspark.sql import functions as F
+
+    return F.expr("cast(reflect('java.lang.System', 'currentTimeMillis') as bigint) div 1000")
+
+
+def messages(rows: DataFrame, table: SourceTable, seconds: int | Column) -> DataFrame:
     """One bootstrap-insert message a row of `select`, in the column `value`.
 
     The text is put together from the texts of its values: a number type would not keep every
     digit of every value.
 
     Args:
-        seconds: the time of the messages, s since the epoch.
+        seconds: the time of the messages, s since the epoch, or of each message.
     """
     from pyspark.sql import functions as F
 
@@ -171,9 +182,10 @@ def messages(rows: DataFrame, table: SourceTable, seconds: int) -> DataFrame:
             text = F.substr(text, F.lit(2), F.length(text) - 2)
         return F.when(column.isNull(), F.lit("null")).otherwise(text)
 
-    head = json.dumps(head_of(table, "bootstrap-insert", seconds), **COMPACT)
-    parts: list[Column] = []
-    before = f'{head[:-1]},"data":{{'
+    head = json.dumps(head_of(table, "bootstrap-insert", 0), **COMPACT).removesuffix("0}")
+    at = F.lit(seconds) if isinstance(seconds, int) else seconds
+    parts = [F.lit(head), at.cast("string")]
+    before = ',"data":{'
     for name, kind in table.columns.items():
         parts += [F.lit(f"{before}{json.dumps(name, ensure_ascii=False)}:"), value(name, kind)]
         before = ","
@@ -324,7 +336,7 @@ def load(
         conditions = ranges(table.key or "", bounds(server, table), range_count)
         rows = _read(session, options, [select(table, condition) for condition in conditions])
         counted = Observation()
-        texts = messages(rows, table, int(began.timestamp()))
+        texts = messages(rows, table, read_at())
         texts = texts.observe(counted, F.count(F.lit(1)).alias("rows"))
         try:
             landed.write_rows(texts)

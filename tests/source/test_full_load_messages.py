@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
-from python_udfs.source.full_load import SourceTable, messages, ranges, select
+from python_udfs.source.full_load import SourceTable, messages, ranges, read_at, select
 from tests.support.lines import envelopes
 from tools.full_load import main
 
@@ -61,6 +62,19 @@ def test_a_message_holds_each_value_as_the_server_writes_it(spark: SparkSession)
     [landed] = envelopes(spark, [row.value])
     assert (landed.op, landed.reject_reason) == ("snapshot", None)
     assert (landed.database_name, landed.table_name) == ("shop", 'o"1')
+
+
+def test_a_row_has_the_time_at_which_it_was_read(spark: SparkSession) -> None:
+    """Not that of the load's beginning: a change behind it may be in a row that is read later."""
+    table = SourceTable("shop", "o", {"id": "int", "slow": "text"}, "id")
+    slow = "coalesce(reflect('java.lang.Thread', 'sleep', 1100L), '') as slow"
+    rows = spark.range(2).coalesce(1).selectExpr("cast(id as string) as id", slow)
+    texts = messages(rows, table, read_at())
+
+    before = time.time()
+    first, second = (json.loads(row.value)["ts"] for row in texts.collect())
+
+    assert int(before) + 1 <= first < second <= time.time()
 
 
 @pytest.mark.parametrize("seed", range(20))
