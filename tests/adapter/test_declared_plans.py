@@ -81,6 +81,23 @@ WRONG: list[tuple[Callable[[Any], Any], Any, set[str]]] = [
     ),
     (
         count_plan,
+        {
+            "dimensions": ["city"],
+            "measures": {
+                "rows": ROWS,
+                "paid": ROWS | {"where": "is_paid"},
+                "amount": AMOUNT | {"filter": "is_paid"},
+                "high": {"aggregate": "max", "column": "amount", "where": "is_paid"},
+            },
+        },
+        {
+            "measure paid has where, but only aggregate, column and type are known",
+            "measure amount has filter, but only aggregate, column and type are known",
+            "measure high has where, but only aggregate, column and type are known",
+        },
+    ),
+    (
+        count_plan,
         {"dimensions": [1], "measures": {"rows": ROWS}},
         {"dimensions must be a list of column names, got [1]"},
     ),

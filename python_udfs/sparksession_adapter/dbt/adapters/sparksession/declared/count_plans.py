@@ -14,7 +14,7 @@ from dbt.adapters.sparksession.yaml_fields import (
     field_errors,
     known_fields,
 )
-from pydantic import ConfigDict, Field, StrictInt, StrictStr
+from pydantic import Field, StrictInt, StrictStr
 
 COUNT_EXAMPLE = (
     "{dimensions: [user_id], measures: {order_count: {aggregate: count}, "
@@ -49,17 +49,26 @@ class Count(Fields):
     measures: NamedMapping
 
 
-class RowCount(Fields):
-    """Measure `count` of a count. Fields that say nothing to it are ignored, as in the others."""
+class CountMeasure(Fields):
+    """What each measure of a count may have; a `type` has a meaning to sums alone.
 
-    model_config = ConfigDict(extra="ignore")
+    A count has no measures of some rows: a `where` that was ignored would count all of them.
+    """
+
+    aggregate: Given
+    column: Given = None
+    type: Given = None
+
+
+class RowCount(CountMeasure):
+    """Measure `count` of a count."""
+
     column: None = Field(None, description="counts rows and has no column, got {column}")
 
 
-class ValueMeasure(Fields):
+class ValueMeasure(CountMeasure):
     """Measures `min`, `max` and `count_distinct` of a count."""
 
-    model_config = ConfigDict(extra="ignore")
     column: Column
 
 
