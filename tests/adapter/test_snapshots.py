@@ -437,3 +437,16 @@ def test_a_row_that_came_back_is_followed_by_its_own_time(faulty, hard_deletes):
     gone = [("a", False)] if hard_deletes == "new_record" else []
     assert rows == [("a", False), *gone, ("a", False), ("b", True)]
     test_versions_of_a_key_dont_overlap(faulty, "dated", "id")
+
+
+def test_a_change_dated_before_the_runs_of_another_strategy_is_followed(faulty):
+    faulty.query("insert into src.people values (1, 'a', timestamp'2026-01-01')")
+    faulty.write(snapshot("switched", "people", **CHECKED))
+    faulty.run("snapshot")
+    faulty.write(snapshot("switched", "people", strategy="timestamp", updated_at="AT"))
+    faulty.query("update src.people set v = 'b', at = timestamp'2026-01-02'")
+    for _ in range(2):
+        faulty.run("snapshot")
+        held = faulty.column("select v from dw.switched order by dbt_valid_from")
+        assert held == ["a", "b"]
+    assert faulty.column("select v from dw.switched where dbt_valid_to is null") == ["b"]

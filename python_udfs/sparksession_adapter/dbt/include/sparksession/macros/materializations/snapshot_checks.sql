@@ -165,7 +165,8 @@
 
 {#
     As dbt's own, but a version that began when a run saw it, as of a row that was gone, goes by the
-    time that its row had: by its own begin a later change of the row would count as known.
+    time that its row had: by its own begin a later change of the row would count as known. So would
+    it by the time of the run that another strategy noted as dbt_updated_at.
 #}
 {% macro snapshot_timestamp_strategy(
     node, snapshotted_rel, current_rel, model_config, target_exists
@@ -175,11 +176,21 @@
     ) -%}
     {%- set key, time = config.get('unique_key'), config.get('updated_at') -%}
     {%- set hard_deletes = adapter.get_hard_deletes_behavior(config) -%}
+    {%- set known = [names.dbt_valid_from, names.dbt_updated_at] -%}
+    {%- if target_exists -%}
+        {%- set table = adapter.get_relation(
+            database=node.database, schema=node.schema, identifier=node.alias
+        ) -%}
+        {%- set held = adapter.get_columns_in_relation(table) | map(attribute='name') -%}
+        {%- if time | lower in held | map('lower') | list -%}
+            {%- do known.append(time) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- set of_version = snapshotted_rel ~ '.' -%}
     {%- do return({
         'unique_key': key,
         'updated_at': time,
-        'row_changed': '(least(' ~ snapshotted_rel ~ '.' ~ names.dbt_valid_from ~ ', '
-            ~ snapshotted_rel ~ '.' ~ names.dbt_updated_at ~ ') < '
+        'row_changed': '(least(' ~ of_version ~ known | join(', ' ~ of_version) ~ ') < '
             ~ current_rel ~ '.' ~ time ~ ')',
         'scd_id': snapshot_hash_arguments(api.Relation.scd_args(key, time)),
         'invalidate_hard_deletes': hard_deletes == 'invalidate',
