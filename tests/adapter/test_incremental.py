@@ -384,3 +384,27 @@ def test_a_merge_that_leaves_out_rows_of_its_keys_warns(make_project):
         project.write(merged(bound, 7, value))
         assert (warning in project.run("run").log) is warns
     assert sorted(project.column("select v from dw.merged")) == [3, 4]
+
+
+def test_a_query_without_a_column_of_its_unique_key_is_refused_in_one_sentence(make_project):
+    config = "{{{{ config(materialized='incremental', unique_key={}{}) }}}} select {} as v"
+    compares = ", incremental_predicates=['dbt_internal_source.v > 0']"
+    project = make_project(
+        {
+            "models/lost.sql": config.format("'id'", "", "1 as id, 2"),
+            "models/compared.sql": config.format("['v', '`ID`']", compares, "1 as id, 2"),
+            "models/never.sql": config.format("'id'", "", "2"),
+        }
+    )
+    results = project.run("run", expect_ok=False).results
+    assert "never: its query gives no column id, which its unique_key names; it gives v" in (
+        results["never"].message
+    )
+    project.write({"models/lost.sql": config.format("'id'", "", "2")})
+    project.write({"models/compared.sql": config.format("['v', '`ID`']", compares, "2")})
+    accepted = {"accept_definition": ["lost", "compared"]}
+    results = project.run("run", vars=accepted, expect_ok=False).results
+    for name, column in {"lost": "id", "compared": "`ID`"}.items():
+        assert f"{name}: its query gives no column {column}, which" in results[name].message
+        assert "UNRESOLVED_COLUMN" not in results[name].message
+    assert project.query("select id, v from dw.lost") == [{"id": 1, "v": 2}]

@@ -9,13 +9,14 @@
 {% macro _unique_rows(strategy_name, select_sql) %}
     {%- set unique_key = config.get('unique_key') -%}
     {%- set predicates = config.get('predicates') or config.get('incremental_predicates') or [] -%}
-    {%- if (
-        strategy_name != 'merge' or not unique_key
-        or 'dbt_internal_source' in predicates | join(' ') | lower
-    ) -%}
+    {%- if strategy_name != 'merge' or not unique_key -%}
         {%- do return(select_sql) -%}
     {%- endif -%}
     {%- set keys = [unique_key] if unique_key is string else unique_key -%}
+    {%- do _check_key_columns(keys, select_sql) -%}
+    {%- if 'dbt_internal_source' in predicates | join(' ') | lower -%}
+        {%- do return(select_sql) -%}
+    {%- endif -%}
     {%- set problem = (
         model.name ~ ': its query gives several rows of one unique_key, such as %, and which of '
         ~ 'them stays would be chance. Keep one of them by an order without ties, or name the '
@@ -46,6 +47,20 @@
         )))
     {%- endset -%}
     {%- do return(rows) -%}
+{% endmacro %}
+
+{# Refuses a key of which the model's query gives no column; of a struct's field, no struct. #}
+{% macro _check_key_columns(keys, select_sql) %}
+    {%- set given = get_columns_in_query(select_sql) -%}
+    {%- for key in keys -%}
+        {%- if key.split('.')[0].strip('`') | lower not in given | map('lower') | list -%}
+            {%- do exceptions.raise_compiler_error(
+                model.name ~ ': its query gives no column ' ~ key ~ ', which its unique_key names; '
+                ~ 'it gives ' ~ given | join(', ') ~ '. Give the column, or name another key and '
+                ~ 'run it with --full-refresh.'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
 {% endmacro %}
 
 {#
