@@ -366,3 +366,25 @@ def test_a_table_that_the_session_reads_is_refused_or_never_taken_for_unchanged(
     assert project.column("select id from dw.by_view") == [1]
     assert project.column("select id from dw.by_this") == [1]
     assert results["by_name"].message == "+1 rows"  # nobody knows whether its table changed
+
+
+def test_a_pandas_frame_that_gives_no_types_is_refused_with_the_way_on(make_project):
+    model = """
+        import pandas as pd
+
+
+        def model(dbt, session):
+            dbt.config(materialized="table")
+            frame = pd.DataFrame({})
+            return {}
+    """
+    columns = {"bare": "", "empty": "{'a': [1]}).query('a > 1'", "nulls": "{'a': [None]}"}
+    files = {f"models/{name}.py": model.format(made, "frame") for name, made in columns.items()}
+    typed = model.format(columns["empty"], "session.createDataFrame(frame, 'a int')")
+    project = make_project(files | {"models/typed.py": typed})
+    results = project.run("run", expect_ok=False).results
+    for name in columns:
+        message = results[name].message
+        assert f"{name}: the pandas frame that it returned gives no types" in message, message
+        assert "Traceback" not in message and "File" not in message, message
+    assert project.column("select count(*) from dw.typed") == [0]

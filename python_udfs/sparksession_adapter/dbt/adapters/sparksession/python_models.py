@@ -26,10 +26,13 @@ from dbt.adapters.sparksession.session import (
 )
 from dbt_common.exceptions import DbtBaseException, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
+from pyspark.errors import PySparkValueError
 
 MERGING_STRATEGY = "append_or_merge"
 # what a model's code asks its handle to find out what the model holds
 OF_ITSELF = frozenset({"is_incremental", "this", "own_rows_since", "snapshot_property"})
+# why Spark can't make a pandas frame its own
+UNTYPED = ("CANNOT_INFER_EMPTY_SCHEMA", "CANNOT_DETERMINE_TYPE")
 ASKS_FOR_NEWS = frozenset({"new_rows", "new_changes"})
 
 
@@ -139,7 +142,7 @@ class SessionJobHelper(PythonJobHelper):
             return
         if not hasattr(frame, "createOrReplaceTempView"):
             if type(frame).__module__.startswith("pandas"):
-                frame = spark.createDataFrame(frame)
+                frame = self._of_pandas(spark, frame)
             else:
                 raise TypeError(
                     f"the model must return a Spark DataFrame, got {type(frame).__name__}"
@@ -165,6 +168,19 @@ class SessionJobHelper(PythonJobHelper):
             # Spark 4.1 has no plan for a MERGE from a DataFrame's view
             frame = checkpointed(frame, eager=False)
         frame.createOrReplaceTempView(result_view(self.model["alias"]))
+
+    def _of_pandas(self, spark: Any, frame: Any) -> Any:
+        try:
+            if len(frame.columns):
+                return spark.createDataFrame(frame)
+        except PySparkValueError as exc:
+            if exc.getCondition() not in UNTYPED:
+                raise
+        raise ValueError(
+            f"{self.model['name']}: the pandas frame that it returned gives no types, since it has "
+            "no columns, no rows, or a column of nulls alone; return it as session.createDataFrame("
+            "frame, 'id bigint, name string'), with the columns of the model"
+        )
 
     def _leaves_news_out(self) -> bool:
         """Whether the model's code asks for what is new, and didn't in this run."""
