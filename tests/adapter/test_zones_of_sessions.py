@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from dbt.adapters.sparksession.connections import SparkSessionCredentials
+from dbt_common.exceptions import DbtRuntimeError
 
 from tests.support.dbt_project import REPO
 from tests.support.small_source import project_with_source
@@ -55,3 +57,14 @@ def test_a_zone_beside_macros_that_ask_before_it_is_set_is_refused(project):
         message = f"{name}: its sql_header or pre_hook sets the time zone Asia/Shanghai, but"
         assert message in results[name].message, name
     assert small.column("select row_count from dw.same") == [2]
+
+
+def test_a_profile_whose_sessions_are_in_another_zone_is_refused():
+    def profile(zone: str) -> SparkSessionCredentials:
+        settings = {"spark.sql.session.timeZone": zone}
+        return SparkSessionCredentials(schema="dw", server_side_parameters=settings)
+
+    for zone in ("UTC", "Etc/UTC", ""):
+        assert "Shanghai" not in str(profile(zone).spark_settings())
+    with pytest.raises(DbtRuntimeError, match=r"timeZone .* is 'Asia/Shanghai', and must be UTC"):
+        profile("Asia/Shanghai")

@@ -31,6 +31,8 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 HIDDEN_SETTINGS = "(?i)secret|password|token|access[.]?key|credential"
 HADOOP_STORES = ("hdfs",)  # without a jar beside Spark's own
 DOUBLE_DIGITS = 15  # digits that a double always keeps
+ZONE = "spark.sql.session.timeZone"
+UTC_NAMES = ("UTC", "ETC/UTC")
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
@@ -96,6 +98,13 @@ class SparkSessionCredentials(SparkCredentials):
                     f"{name} of the profile is empty, got {value!r}: set the environment variable "
                     f"{name.upper()} to a value, or unset it, so that the profile's own counts."
                 )
+        zone = self.server_side_parameters.get(ZONE)
+        if zone and str(zone).upper() not in UTC_NAMES:
+            raise DbtRuntimeError(
+                f"{ZONE} of the profile's server_side_parameters is {zone!r}, and must be UTC, in "
+                "which all times are stored and read: take it out. The zone of business days is "
+                "the var business_zone."
+            )
         ansi = self.server_side_parameters.get("spark.sql.ansi.enabled", "true")
         super().__post_init__()
         # dbt-spark forces ANSI off: an overflow or a bad cast would pass as null
@@ -196,7 +205,7 @@ class SparkSessionCredentials(SparkCredentials):
             "spark.sql.warehouse.dir": f"{scratch}/warehouse",
             "spark.sql.extensions": EXTENSIONS,
             "spark.sql.defaultCatalog": self.catalog,
-            "spark.sql.session.timeZone": "UTC",
+            ZONE: "UTC",
             # `describe` would cut the type of a struct with more fields than this
             "spark.sql.debug.maxToStringFields": "2000",
             # each query's plan is written out for a UI; this is the form that costs least
