@@ -278,3 +278,18 @@ def test_a_name_that_needs_backticks_is_refused(make_project):
         message = done.results[name].message
         assert f"The relation of {name} would have the name '{relation}', but" in message
         assert "rename it, or set its alias." in message
+
+
+def test_a_seed_in_the_place_of_a_view_or_a_keyed_table_is_refused_with_the_way_on(make_project):
+    keyed = "{{ config(materialized='folded', unique_key='id', fold={'sequence': 'n'}) }} "
+    files = {"models/v.sql": "select 1 as id", "models/k.sql": keyed + "select 1 as id, 1 as n"}
+    project = make_project(files)
+    project.run("run")
+    for name in ("v", "k"):
+        (project.root / f"models/{name}.sql").unlink()
+        project.write({f"seeds/{name}.csv": "id\n2\n"})
+    results = project.run("seed", expect_ok=False).results
+    for name in ("v", "k"):
+        message = results[name].message
+        assert f"{name}: it would be stored as dw.{name}, which is a view or a keyed" in message
+        assert "Drop that by hand, or give the seed another name or alias" in message

@@ -15,7 +15,8 @@
     {%- set existing_relation = _without_clone(existing_relation) -%}
     {%- if existing_relation is not none and existing_relation.type == 'view' -%}
         {{ exceptions.raise_compiler_error(
-            'Cannot seed to ' ~ existing_relation ~ ', it is a view'
+            model.name ~ ': it would be stored as ' ~ existing_relation ~ ', which is a view or a '
+            ~ 'keyed table. Drop that by hand, or give the seed another name or alias.'
         ) }}
     {%- endif -%}
 
