@@ -176,3 +176,28 @@ def test_what_fits_has_no_problem() -> None:
     model = {"name": "m", "config": config | {DERIVED: ["unique_key"]}}
     assert overwritten_in_yaml(model, {"unique_key": ["id"], "fold": {}}) == []
     assert len(overwritten_in_yaml(model, {"unique_key": ["other"]})) == 1
+
+
+def test_a_view_over_a_keyed_table_is_no_side_of_a_join(make_project) -> None:
+    view = "{{ config(materialized='view', meta={'row_wise': true}) }} select * from "
+    joined = JOINED.replace("source('src', 'facts')", "ref('%s')")
+    joined %= CONFIGS["short"], "%s", "left"
+    project = make_project(
+        MACROS
+        | {
+            "models/keyed.sql": "{{ config(materialized='folded', unique_key='id', "
+            "fold={'sequence': 'k'}) }} select 1 as id, 7 as k",
+            "models/near.sql": view + "{{ ref('keyed') }}",
+            "models/far.sql": view + "{{ ref('near') }}",
+            "models/of_near.sql": joined % "near",
+            "models/of_far.sql": joined % "far",
+            "models/models.yml": "sources: [{name: src, tables: [{name: others}]}]",
+            "macros/own_name.sql": OWN_NAME % "v",
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query("create table src.others (id int, n int, k int, v string) using iceberg")
+    results = project.run("run", expect_ok=False).results
+    for name in ("near", "far"):
+        expected = f"dw.{name} is a view over the keyed table dw.keyed, and no view of a keyed"
+        assert expected in results[f"of_{name}"].message

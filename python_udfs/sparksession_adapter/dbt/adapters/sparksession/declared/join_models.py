@@ -98,11 +98,27 @@ class JoinModels:
             known = self._warehouse.get_relation(None, relation.schema, relation.identifier)
             is_view = known is not None and known.type == "view"
         if not is_view:
-            return None
+            keyed = None if node is None else self._keyed_below(node, graph)
+            return keyed and (
+                f"{name} is a view over the keyed table {keyed}, and no view of a keyed table is a "
+                f"side of a join: join {keyed}, and make the view's columns of what the join gives"
+            )
         return (
             f"{name} is a view whose rows don't each come from one row of its input, so what "
             "changed in it is unknown; join a table or a folded model"
         )
+
+    def _keyed_below(self, node: Foreign, graph: Graph) -> str | None:
+        """The keyed table that a view is made of, also through views; None where there is none."""
+        if node["config"]["materialized"] != "view":
+            return None
+        for unique_id in node["depends_on"]["nodes"]:
+            below = graph["nodes"].get(unique_id)
+            if below is not None and below["config"]["materialized"] == FOLDED:
+                return f"{below['schema']}.{below['alias']}"
+            if below is not None and (found := self._keyed_below(below, graph)):
+                return found
+        return None
 
     def record_join(self, model: Node, join: Join, incremental: bool) -> int:
         """The number of the model's next commit, which is above those of all its others.
