@@ -392,3 +392,39 @@ def test_a_run_warns_of_days_of_utc_beside_business_days_unless_they_are_meant(
     )
     log = project.run("run").log
     assert "hours: hour(t) in the macro inner_hour goes by UTC" in log
+
+
+def test_unit_test_states_the_kinds_of_changes_that_a_model_reads(make_project):
+    model = """
+        {{ config(materialized='incremental', incremental_strategy='append') }}
+        select id, sign from {{ new_changes(ref('given'), by='id') }} where row_kind <> '-D'
+    """
+    tests = """
+        unit_tests:
+          - name: kinds
+            model: changes
+            given:
+              - input: ref('given')
+                rows: [{id: 1, row_kind: +I, sign: 1}, {id: 2, row_kind: -D, sign: -1}]
+            expect: {rows: [{id: 1, sign: 1}]}
+          - name: unknown
+            model: changes
+            given: [{input: ref('given'), rows: [{id: 1, kind: +I}]}]
+            expect: {rows: []}
+          - name: in_expected
+            model: changes
+            given: [{input: ref('given'), rows: [{id: 1, row_kind: +I, sign: 1}]}]
+            expect: {rows: [{id: 1, row_kind: +I}]}
+    """
+    project = make_project(
+        {
+            "models/given.sql": "{{ config(materialized='table') }} select 1 as id",
+            "models/changes.sql": model,
+            "models/_tests.yml": tests,
+        }
+    )
+    project.run("run")
+    results = project.run("test", expect_ok=False).results
+    assert results["kinds"].status == "pass", results["kinds"].message
+    for name, column in {"unknown": "kind", "in_expected": "row_kind"}.items():
+        assert f"Invalid column name: '{column}' in unit test fixture" in results[name].message
