@@ -293,3 +293,25 @@ def test_a_seed_in_the_place_of_a_view_or_a_keyed_table_is_refused_with_the_way_
         message = results[name].message
         assert f"{name}: it would be stored as dw.{name}, which is a view or a keyed" in message
         assert "Drop that by hand, or give the seed another name or alias" in message
+
+
+def test_columns_that_no_table_holds_are_named_with_the_way_on(make_project):
+    kinds = {
+        "nothing": ("null as c", "c (null alone)"),
+        "within": ("named_struct('a', null) as c, array() as d", "c.a (null alone), d.element ("),
+        "variant": ("parse_json('1') as c", "c (variant)"),
+        "days": ("interval '1' day as c", "interval day; store it as a number"),
+    }
+    config = "{{ config(materialized='table') }} "
+    files = {f"models/{name}.sql": f"{config} select {sql}" for name, (sql, _) in kinds.items()}
+    added = "{{ config(materialized='incremental', on_schema_change='append_new_columns', "
+    added += "on_definition_change='accept') }} select 1 as id"
+    project = make_project(files | {"models/added.sql": added})
+    results = project.run("run", expect_ok=False).results
+    for name, (_, expected) in kinds.items():
+        message = results[name].message
+        assert "A table holds no column of" in message and expected in message, message
+        assert "Exception" not in message
+    project.write({"models/added.sql": f"{added}, null as c"})
+    message = project.run("run", "-s", "added", expect_ok=False).results["added"].message
+    assert "c (null alone); cast a null, as in cast(null as string)" in message

@@ -40,6 +40,7 @@ from dbt.adapters.sparksession.secrets import (
     secrets_of_url,
 )
 from dbt.adapters.sparksession.stop_signals import ctrl_c_as_it_is
+from dbt.adapters.sparksession.unstorable import unstorable_columns
 from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JNetworkError
 
@@ -463,7 +464,7 @@ def message_of(exc: BaseException) -> str:
     note_error(text)
     text = text.split("\n\nJVM stacktrace:")[0].split("\nJVM stacktrace:")[0]
     text = re.split(r";\n['+:!\[\w]", text)[0]  # an analysis error goes on with the plan
-    refusal = _refusal_of_worker(text)
+    refusal = _refusal_of_worker(text) or unstorable_columns(text)
     if refusal is not None:
         return redacted(refusal)
     lines = [line for line in text.splitlines() if not _NOISE.match(line)]

@@ -1,0 +1,35 @@
+"""Columns that no table can hold, from what Iceberg reports of them."""
+
+from __future__ import annotations
+
+import re
+
+OF_LATER_FORMATS = re.compile(r"Invalid type for (\S+): (.+) is not supported until v\d")
+INTERVAL = re.compile(r"Not a supported type: (interval .+)")
+WITHOUT_TYPE = "unknown"  # Iceberg's word for the type of a bare null
+
+
+def unstorable_columns(text: str) -> str | None:
+    """A sentence for an error of Iceberg's about a column's type, None for any other error.
+
+    >>> unstorable_columns("IllegalStateException: Invalid schema for v2:\\n- Invalid type for c: "
+    ...     "unknown is not supported until v3")
+    'A table holds no column of these types: c (null alone); cast a null, as in cast(null as \
+string), and store other types as text, as by to_json(..).'
+    """
+    found = [
+        f"{name} ({'null alone' if kind == WITHOUT_TYPE else kind})"
+        for name, kind in OF_LATER_FORMATS.findall(text)
+    ]
+    if found:
+        return (
+            f"A table holds no column of these types: {', '.join(found)}; cast a null, as in "
+            "cast(null as string), and store other types as text, as by to_json(..)."
+        )
+    interval = INTERVAL.search(text)
+    if interval is None:
+        return None
+    return (
+        f"A table holds no column of the type {interval[1].splitlines()[0]}; store it as a number, "
+        "such as that of its days or seconds."
+    )
