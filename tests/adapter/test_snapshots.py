@@ -450,3 +450,22 @@ def test_a_change_dated_before_the_runs_of_another_strategy_is_followed(faulty):
         held = faulty.column("select v from dw.switched order by dbt_valid_from")
         assert held == ["a", "b"]
     assert faulty.column("select v from dw.switched where dbt_valid_to is null") == ["b"]
+
+
+def test_columns_that_cannot_be_compared_are_refused_by_the_first_snapshot(faulty):
+    faulty.query("create table src.shape (id int, kept map<string, int>, gained int) using iceberg")
+    faulty.query("insert into src.shape values (1, map('a', 1), 1)")
+    faulty.write(
+        {
+            **snapshot("all_columns", "shape", strategy="check", check_cols="all"),
+            **snapshot("listed", "shape", strategy="check", check_cols="[KEPT]"),
+            **snapshot("others", "shape", strategy="check", check_cols="[gained]"),
+        }
+    )
+    results = faulty.run("snapshot", expect_ok=False).results
+    for name in ("all_columns", "listed"):
+        expected = f"{name}: its check_cols compares kept, whose type is map<string,int>, of which"
+        assert expected in results[name].message, results[name].message
+    faulty.query("update src.shape set gained = 2")
+    faulty.run("snapshot", "--select", "others")
+    assert faulty.column("select gained from dw.others order by dbt_valid_from") == [1, 2]

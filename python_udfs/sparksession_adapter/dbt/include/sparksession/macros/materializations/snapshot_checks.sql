@@ -12,6 +12,9 @@
     {%- set names = (
         config.get('snapshot_table_column_names') or get_snapshot_table_column_names()
     ) -%}
+    {%- if config.get('strategy') == 'check' -%}
+        {%- do _check_compared_columns(config.get('check_cols')) -%}
+    {%- endif -%}
     {%- if held is not none -%}
         {%- do adapter.valid_snapshot_target(held, names) -%}
         {%- do _check_hard_deletes(strategy.hard_deletes, held, names.dbt_is_deleted) -%}
@@ -40,6 +43,22 @@
                 ~ ' is null (' ~ row[1] ~ '), of which no deletion would be seen; update it to '
                 ~ "'False' where the row was there.",
         }[row[0]]) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+{# Refuses columns to be compared of which no two values are equal or not: only the second run would
+   fail. #}
+{% macro _check_compared_columns(check_cols) %}
+    {%- set chosen = check_cols | map('lower') | map('replace', '`', '') | list -%}
+    {%- for column in get_column_schema_from_query(model['compiled_code']) -%}
+        {%- set is_chosen = check_cols == 'all' or column.name | lower in chosen -%}
+        {%- if is_chosen and ('map<' in column.dtype or 'variant' in column.dtype) -%}
+            {%- do exceptions.raise_compiler_error(
+                model.name ~ ': its check_cols compares ' ~ column.name ~ ', whose type is '
+                ~ column.dtype ~ ', of which no two can be compared; give its query a column of '
+                ~ 'to_json(..) instead, or list other columns in check_cols.'
+            ) -%}
+        {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
 
