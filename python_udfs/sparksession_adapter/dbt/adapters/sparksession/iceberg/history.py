@@ -175,12 +175,15 @@ class History:
         uuid: the table's own, which it keeps whatever it is called; None where a session is
             remote, which doesn't give it.
         schemas: number of a schema -> its columns, of a table that has had several.
+        schema: number of the columns that the table has now, whichever snapshot it stands at; None
+            where that isn't known.
     """
 
     head: int | None
     snapshots: dict[int, Snapshot]
     uuid: str | None = None
     schemas: Mapping[int, Columns] = field(default_factory=dict)
+    schema: int | None = None
 
     @classmethod
     def of_metadata(cls, metadata: Mapping[str, Any], before: History | None = None) -> History:
@@ -206,7 +209,8 @@ class History:
         # columns that have never changed needn't be compared
         changed = schemas if len(schemas) > 1 else []
         columns = {schema["schema-id"]: Columns.of(schema) for schema in changed}
-        return cls(head, snapshots, metadata.get("table-uuid"), columns)
+        now = metadata.get("current-schema-id")
+        return cls(head, snapshots, metadata.get("table-uuid"), columns, now)
 
     @property
     def rows(self) -> int | None:
@@ -253,6 +257,12 @@ class History:
         rows."""
         then, now = self._columns_at(first), self._columns_at(last)
         return then is not None and now is not None and now.moved_since(then)
+
+    def has_moved_columns_now(self, then: int | None) -> bool:
+        """The same of the rows of snapshot `then` and the columns that the table has now, which it
+        keeps when it goes back to that snapshot."""
+        old, now = self._columns_at(then), self.schemas.get(self.schema or 0)
+        return old is not None and now is not None and now.moved_since(old)
 
     def has_lost_columns(self, first: int | None, last: int | None) -> bool:
         """Whether rows had a column at snapshot `first` that they don't have at `last`."""

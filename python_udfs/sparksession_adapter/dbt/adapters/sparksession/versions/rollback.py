@@ -130,7 +130,8 @@ class Rollback:
             self._lease.confirm()
             now = session.sql(f"select * from {table}").schema
             then = session.sql(f"select * from {table} version as of {snapshot}").schema
-            if now != then:
+            # a column that was dropped and added again has its name and type, not its old values
+            if now != then or histories[table].has_moved_columns_now(snapshot):
                 name = table.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
                 lines.append(
                     f"{table} had other columns then and stays as it is: build it again "

@@ -1,0 +1,48 @@
+"""Tables that go back to a version have the rows that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.dbt_project import DbtProject
+from tests.support.four_models import four_models, ids, land
+
+NAMED = """
+    {{ config(
+        materialized='incremental', on_definition_change='accept',
+        on_schema_change='sync_all_columns',
+    ) }}
+    select id{{ ', name' if not var('nameless', false) }} from {{ new_rows(ref('a')) }}
+"""
+KEYED = """
+    {{ config(
+        materialized='folded', unique_key='id', fold={'sequence': 'place'},
+        on_definition_change='accept', on_schema_change='sync_all_columns',
+    ) }}
+    select id, id as place{{ ', name' if not var('nameless', false) }}
+    from {{ new_rows(ref('a')) }}
+"""
+
+
+@pytest.mark.parametrize(
+    "refresh", [("--full-refresh",), pytest.param((), marks=pytest.mark.in_turn)]
+)
+def test_a_column_that_was_dropped_and_added_again_is_another_column(
+    make_project: Callable[..., DbtProject], refresh: tuple[str, ...]
+) -> None:
+    project = four_models(make_project, named=NAMED, keyed=KEYED)
+    project.run("build")
+    land(project, 3, 4)
+    project.run("build", *refresh, vars={"nameless": True})
+    project.run("build", *refresh)
+    gone_back = project.run("run-operation", "roll_back", "--args", "{version: 1}").log
+    assert "dw.named had other columns then and stays as it is: build it again" in gone_back
+    assert "dw.keyed__runs had other columns then and stays as it is" in gone_back
+    assert ids(project, "dw.a") == [0, 1, 2]
+    land(project, 4, 5)
+    project.run("build")
+    for name in ("named", "keyed"):
+        rows = project.query(f"select id, name from published.{name} order by id")
+        assert [tuple(row.values()) for row in rows] == [(id, f"a{id}") for id in range(5)], name
