@@ -10,7 +10,7 @@ from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.published import Versions
 from dbt.adapters.sparksession.versions.rollback import Rollback
-from dbt.adapters.sparksession.versions.store import CANDIDATE, VersionStore
+from dbt.adapters.sparksession.versions.store import CANDIDATE, VersionStore, differing_relations
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 
@@ -37,7 +37,13 @@ class Candidates:
         """Publish the build that is held back as the next version."""
         with self._writer.writing():
             newest, candidate = self._store.known_version(), self._store.known_version(CANDIDATE)
-            version = replace(candidate, version=newest.version + 1, published_at=utc_now())
+            version = replace(
+                candidate,
+                version=newest.version + 1,
+                published_at=utc_now(),
+                # an operation may have published another version since the build
+                changed=differing_relations(newest.query_hashes, candidate.query_hashes),
+            )
             self._versions.publish_version(version, newest)
             self._drop_candidate_table()
         return [f"Published as version {version.version}."]

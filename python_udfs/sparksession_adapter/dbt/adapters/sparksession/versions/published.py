@@ -29,6 +29,7 @@ from dbt.adapters.sparksession.versions.nodes import (
 from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
 from dbt.adapters.sparksession.versions.store import (
+    CANDIDATE,
     COLUMNS,
     Version,
     VersionStore,
@@ -114,10 +115,12 @@ class Versions:
             if result.node.unique_id in nodes and is_published(nodes[result.node.unique_id])
         ]
         before = self._store.newest_version or Version(0, utc_now(), "", "", "")
+        # what a build before this one has held back stays in the candidate
+        base = (self._store.version(CANDIDATE) if hold_back else None) or before
         published = [node for node in nodes.values() if is_published(node)]
         known = {self._warehouse.relation_of_node(node).render() for node in published}
-        queries = {name: text for name, text in before.queries.items() if name in known}
-        snapshots, inputs = dict(before.snapshots), dict(before.inputs)
+        queries = {name: text for name, text in base.queries.items() if name in known}
+        snapshots, inputs = dict(base.snapshots), dict(base.inputs)
         tables = {stored_table_of(node) for node in built if has_table(node)}
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._warehouse.input_history, tables))
@@ -133,14 +136,14 @@ class Versions:
                 inputs[table] = {table_read.table: table_read.pinned for table_read in read}
         problem = self._inputs.unpublished_input(built, snapshots, inputs, nodes)
         problem = problem or self._write_view_queries(
-            queries, [node["unique_id"] for node in built], before, snapshots, context
+            queries, [node["unique_id"] for node in built], base, snapshots, context
         )
         problem = problem or self.views.name_problem(queries)
         if problem:
             return self._unpublished(problem)
-        lost = before.snapshots.keys() - self._stored_tables(context)
-        unnamed = before.queries.keys() - queries.keys()
-        problem = self._inputs.problem_of_others(before, lost | unnamed, nodes)
+        lost = base.snapshots.keys() - self._stored_tables(context)
+        unnamed = base.queries.keys() - queries.keys()
+        problem = self._inputs.problem_of_others(base, lost | unnamed, nodes)
         if problem:
             return self._unpublished(problem)
         for table in (*lost, *unnamed, *(name + RUNS_SUFFIX for name in unnamed)):
@@ -170,7 +173,7 @@ class Versions:
         }
         kept = {
             unique_id: fingerprint
-            for unique_id, fingerprint in before.test_fingerprints.items()
+            for unique_id, fingerprint in base.test_fingerprints.items()
             if unique_id in nodes
         }
         version = Version(

@@ -16,7 +16,7 @@ from dbt.adapters.sparksession.versions.nodes import all_tables
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.rollback import Rollback
-from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.versions.store import CANDIDATE, VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -127,13 +127,15 @@ class Retention:
             kept = session.sql(
                 f"select snapshots, inputs, queries from {self._store.version_table}"
             ).collect()
+            candidate = self._store.version(CANDIDATE)
+            held = kept if candidate is None else [*kept, candidate]
             # by snapshots alone, which no two tables share: a table may have got another name
             named: set[int] = set()
-            for version in kept:
+            for version in held:
                 # what a view reads outside of the version stands in its query alone
                 reads = set().union(*map(pinned_reads, version.queries.values()))
                 named |= {*version.snapshots.values(), *(snapshot for _, snapshot in reads)}
-            going_back = self._rollback.read_after_going_back(kept, context)
+            going_back = self._rollback.read_after_going_back(held, context)
             histories = {
                 table: self._warehouse.history(table) for table in all_tables(self._warehouse)
             }
