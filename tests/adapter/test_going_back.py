@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.dbt_project import DbtProject
-from tests.support.four_models import four_models, ids, land
+from tests.support.four_models import F, four_models, ids, land
 
 NAMED = """
     {{ config(
@@ -46,3 +46,26 @@ def test_a_column_that_was_dropped_and_added_again_is_another_column(
     for name in ("named", "keyed"):
         rows = project.query(f"select id, name from published.{name} order by id")
         assert [tuple(row.values()) for row in rows] == [(id, f"a{id}") for id in range(5)], name
+
+
+def test_a_kept_version_is_gone_back_to_though_its_last_commits_were_compactions(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    """What a compaction commits says nothing of what was read: the commits before it do."""
+    project = four_models(make_project, f=F)
+    for end in range(4, 8):
+        project.run("build")
+        land(project, end - 1, end)
+    project.run("build")
+    project.run("run-operation", "compact", "--args", "{merge_runs: true}")
+    project.run("run-operation", "keep_version", "--args", "{version: 6, tag: paid}")
+    land(project, 7, 8)
+    project.run("build")
+    project.run("run-operation", "expire_versions", "--args", "{keep: 1, days: 0}")
+    project.run("run-operation", "roll_back", "--args", "{version: paid}")
+    land(project, 8, 9)
+    done = project.run("build")
+    for name in "abcf":
+        assert done.results[name].adapter_response["rows_affected"] == 2, name
+    for name in "abcdf":
+        assert ids(project, f"published.{name}") == list(range(9)), name

@@ -6,7 +6,7 @@ import random
 
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
-from dbt.adapters.sparksession.versions.retention import expired_snapshots
+from dbt.adapters.sparksession.versions.retention import expired_snapshots, needed_to_go_back
 
 
 def history(*expected: dict[str, str], head: int | None = None) -> History:
@@ -70,6 +70,23 @@ def test_whatever_happens_records_stay_readable() -> None:
             assert left.recorded(key) == whole.recorded(key)
         for first in read:
             assert left.between(first, whole.head) == whole.between(first, whole.head)
+
+
+def test_a_version_that_is_kept_has_all_records_that_going_back_to_it_needs() -> None:
+    rng = random.Random(6)
+    for _ in range(200):
+        reported = [rng.choice(({}, {"dbt.input.a": "1"}, {"fold.level": "0"})) for _ in range(12)]
+        histories = {"a": history(*[{}] * 12), "b": history(*reported)}
+        held = {"a": rng.randint(1, 12), "b": rng.randint(1, 12)}
+        needed = {*needed_to_go_back(held, histories), *held.values()}
+        whole = histories["b"].at(held["b"])
+        left = {key: commit for key, commit in whole.snapshots.items() if key in needed}
+        for key in ("dbt.input.a", "fold.level"):
+            assert History(whole.head, left).recorded(key) == whole.recorded(key)
+        if whole.recorded("dbt.input.a"):  # the line of a from what b had read
+            assert {*range(1, held["a"] + 1)} <= needed
+    unread = {"b": history({"dbt.input.a": "1"}, {"dbt.input.a": "2"}, {})}
+    assert set(needed_to_go_back({"b": 3}, unread)) == {2, 3}
 
 
 def test_rows_are_distinguished_by_the_columns_that_the_node_or_its_tests_name() -> None:

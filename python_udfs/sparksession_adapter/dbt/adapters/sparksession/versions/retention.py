@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from dbt.adapters.sparksession.iceberg.history import TABLE_PROPERTY, History, pinned_reads
+from dbt.adapters.sparksession.iceberg.history import (
+    TABLE_PROPERTY,
+    History,
+    Snapshot,
+    pinned_reads,
+)
 from dbt.adapters.sparksession.keyed.tables import COMPACTED_PROPERTY, REBUILDING_PROPERTY
 from dbt.adapters.sparksession.read_plans import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
 from dbt.adapters.sparksession.sql import literal
@@ -36,6 +42,7 @@ OF_ONE_COMMIT = {
     ),
     "ods.changes_by_day",
 }
+NO_HISTORY = History(None, {})
 
 
 def expired_snapshots(history: History, named: set[int], read: set[int]) -> list[int]:
@@ -53,17 +60,56 @@ def expired_snapshots(history: History, named: set[int], read: set[int]) -> list
     needed = {history.head} | read
     spoken: set[str] = set()
     for commit in line:
-        own = {
-            key
-            for key in commit.summary.keys() - spoken - OF_ONE_COMMIT
-            if "." in key and not key.startswith(ICEBERGS_OWN)
-        }
+        own = _kept_properties(commit) - spoken
         if own:
             spoken |= own
             needed |= {commit.id, commit.parent}
     last = max((place for place, snapshot in enumerate(line) if snapshot.id in needed), default=-1)
     kept = named | {snapshot.id for snapshot in line[: last + 1]}
     return sorted(history.snapshots.keys() - kept)
+
+
+def _kept_properties(commit: Snapshot) -> set[str]:
+    """Properties of a commit whose last value counts for those behind it."""
+    return {
+        key
+        for key in commit.summary.keys() - OF_ONE_COMMIT
+        if "." in key and not key.startswith(ICEBERGS_OWN)
+    }
+
+
+def needed_to_go_back(
+    snapshots: Mapping[str, int], histories: Mapping[str, History]
+) -> Iterator[int]:
+    """Snapshots that runs go by once a version has been gone back to: the line of each table back
+    to the commits that speak last of some property, and that its readers in the version had read.
+    A compaction, say, makes a commit that speaks of nothing.
+
+    Args:
+        snapshots: table -> snapshot of the version.
+    """
+    read: set[int] = set()
+    for table, snapshot in snapshots.items():
+        for commit in histories.get(table, NO_HISTORY).ancestry(snapshot):
+            inputs = {key for key in commit.summary if key.startswith(INPUT_PROPERTY)}
+            if inputs and commit.summary.get(TABLE_PROPERTY, table) == table:
+                read |= {int(commit.summary[key]) for key in inputs}
+                break  # it names all that the rows are made of
+    for table, snapshot in snapshots.items():
+        history = histories.get(table, NO_HISTORY)
+        unspoken = set().union(*map(_kept_properties, history.snapshots.values()))
+        waiting = read & history.snapshots.keys()
+        passed: list[int] = []
+        for commit in history.ancestry(snapshot):
+            passed.append(commit.id)
+            spoken = _kept_properties(commit) & unspoken
+            if spoken or commit.id in waiting:
+                yield from passed
+                passed.clear()
+            unspoken -= spoken
+            waiting.discard(commit.id)
+            if not unspoken and not waiting:
+                break
 
 
 def read_snapshots(history: History) -> set[int]:
@@ -139,6 +185,8 @@ class Retention:
             histories = {
                 table: self._warehouse.history(table) for table in all_tables(self._warehouse)
             }
+            for version in held:
+                named.update(needed_to_go_back(version.snapshots, histories))
             read = set().union(*map(read_snapshots, histories.values()), *going_back.values())
             gone = 0
             for table, history in histories.items():
