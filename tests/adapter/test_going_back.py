@@ -69,3 +69,26 @@ def test_a_kept_version_is_gone_back_to_though_its_last_commits_were_compactions
         assert done.results[name].adapter_response["rows_affected"] == 2, name
     for name in "abcdf":
         assert ids(project, f"published.{name}") == list(range(9)), name
+
+
+def test_views_that_read_by_pinned_are_written_over_the_tables_gone_back_to(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    pinned = """
+        {{ config(materialized='view') }}
+        select id from {{ pinned(ref('a')) }}
+        where id in (select id from {{ pinned(source('raw', 'raw')) }})
+    """
+    project = four_models(make_project, pinned=pinned, above="select * from {{ ref('pinned') }}")
+    project.run("build")
+    land(project, 3, 5)
+    project.run("build", vars={"hold_back": True})
+    project.run("run-operation", "drop_candidate")
+    assert ids(project, "dw.above") == [0, 1, 2]
+    project.run("build")
+    project.run("run-operation", "roll_back", "--args", "{version: 1}")
+    for name in ("dw.pinned", "dw.above", "published.above"):
+        assert ids(project, name) == [0, 1, 2], name
+    assert "dw.a" in project.query("show create table dw.pinned")[0]["createtab_stmt"]
+    project.run("build")
+    assert ids(project, "dw.above") == [0, 1, 2, 3, 4]

@@ -154,10 +154,15 @@ class Rollback:
                 self._warehouse.inputs.forget(node["unique_id"])
                 self.write_live_view(node, self._keyed.stored_sql(node))
             elif node["config"].get("materialized") == "view":
-                # over the tables as they are
-                sql = self._reads.rendered(node, context, self._warehouse.relation_of_node)
+                sql = self._reads.rendered(node, context, self._as_it_is)
                 self.write_live_view(node, sql)
         return lines
+
+    def _as_it_is(self, node: Mapping[str, Any]) -> Any:
+        """The relation of a node, which `pinned` in a view's SQL leaves as it is too: this is no
+        run of the view, whose model `pinned` would ask for."""
+        relation = self._warehouse.relation_of_node(node)
+        return relation.replace(reading=relation.render())
 
     def write_live_view(self, node: Mapping[str, Any], sql: str) -> None:
         name = self._warehouse.relation_of_node(node).render()
