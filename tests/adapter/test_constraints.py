@@ -77,3 +77,33 @@ def test_a_new_column_under_a_constraint_is_null_in_held_rows(small: DbtProject)
     assert small.column("select w from dw.kept") == [1, 1]
     small.query("insert into src.x values (5, 5)")
     assert small.run("run").results["kept"].message == "+1 rows"
+
+
+@pytest.mark.parametrize(
+    "option", ["merge_update_columns=['V']", "merge_exclude_columns=['id', 'w']"]
+)
+def test_a_merge_of_some_columns_holds_a_constraint_of_several(
+    small: DbtProject, option: str
+) -> None:
+    merged = KEPT.format(", v + 1 as w").replace("new_rows", "pinned")
+    below = [{"type": "check", "expression": "w > v", "name": "below"}]
+    small.write(
+        {
+            "models/kept.sql": merged.replace("unique_key='id'", f"unique_key='id', {option}"),
+            "models/_kept.yml": contract(below, w=[]),
+        }
+    )
+    small.run("run", "--full-refresh")
+    rows = "select id, v, w from dw.kept order by id"
+    held = small.query(rows)
+    small.query("update src.x set v = 0 where id = 1")
+    small.run("run")
+    assert small.query(rows) == [held[0] | {"v": 0}, held[1]]
+    small.query("update src.x set v = 7 where id = 1")
+    message = small.run("run", expect_ok=False).results["kept"].message
+    assert "the constraint check (below) is broken by a row as the merge would leave it" in message
+    assert small.query(rows) == [held[0] | {"v": 0}, held[1]]
+    small.query("insert into src.x values (3, 3)")
+    small.query("delete from src.x where id = 1")
+    small.run("run")
+    assert small.column("select w from dw.kept where id = 3") == [4]

@@ -334,15 +334,19 @@
         config.get('merge_exclude_columns'),
         arg_dict['dest_columns'],
     ) or names -%}
-    merge into {{ arg_dict['target_relation'] }} as dbt_internal_dest
-    using {{ arg_dict['temp_relation'] }} as dbt_internal_source
-    on
+    {%- set on -%}
         {%- for key in keys %}
         {{ 'and ' if not loop.first }}dbt_internal_source.{{ key }} <=> dbt_internal_dest.{{ key }}
         {%- endfor %}
         {%- for predicate in arg_dict['incremental_predicates'] or [] %}
         and {{ predicate }}
         {%- endfor %}
+    {%- endset -%}
+    {%- do _check_merged_rows(arg_dict, on, update_columns) -%}
+    merge into {{ arg_dict['target_relation'] }} as dbt_internal_dest
+    using {{ arg_dict['temp_relation'] }} as dbt_internal_source
+    on
+        {{- on }}
     {%- if arg_dict.get('gone_when') %}
     when matched and {{ arg_dict['gone_when'] }} then delete
     {%- endif %}
