@@ -73,6 +73,9 @@ def test_the_candidate_is_whole_whatever_is_published_before_it(project: DbtProj
 def test_what_a_candidate_holds_does_not_expire(project: DbtProject) -> None:
     land(project, 3, 4)
     project.run("build", vars=HELD)
+    named = "keep_version", "--args", "{version: 1, tag: candidate}"  # it would be the build's name
+    refused = project.run("run-operation", *named, expect_ok=False)
+    assert "must not be a number, latest or candidate" in f"{refused.exception}{refused.log}"
     for end in range(4, 7):  # tables go on, the candidate doesn't
         land(project, end, end + 1)
         project.run("build", vars=HELD | {"c_stops": True}, expect_ok=False)

@@ -22,7 +22,7 @@ from dbt.adapters.sparksession.versions.nodes import all_tables
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.rollback import Rollback
-from dbt.adapters.sparksession.versions.store import CANDIDATE, VersionStore
+from dbt.adapters.sparksession.versions.store import CANDIDATE, LATEST, VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -142,8 +142,11 @@ class Retention:
     def keep_version(self, number: Any, tag: str | None) -> list[str]:
         """Give a version a tag, which keeps it from being expired; none takes the tag away."""
         tag = a_name("tag", tag)
-        if tag is not None and re.fullmatch(r"\d+|latest", tag):
-            raise DbtRuntimeError(f"A tag must not look like a version's number, got {tag!r}.")
+        if tag is not None and (tag in (LATEST, CANDIDATE) or re.fullmatch(r"\d+", tag)):
+            raise DbtRuntimeError(
+                f"A tag must not be a number, {LATEST} or {CANDIDATE}, by which versions are asked "
+                f"for already, got {tag!r}: give it another name."
+            )
         with self._writer.writing():
             version = self._store.known_version(number)
             self._warehouse.session().sql(

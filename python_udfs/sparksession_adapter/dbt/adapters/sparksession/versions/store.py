@@ -14,6 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 VERSION_TABLE = "meta_version"
 CANDIDATE_TABLE, CANDIDATE = "meta_candidate", "candidate"  # a build that was held back
+LATEST = "latest"
 COLUMNS = {
     "version": "bigint",
     "published_at": "timestamp",
@@ -107,7 +108,7 @@ class VersionStore:
         condition, table = "", self.version_table
         if number == CANDIDATE:
             table = self.candidate_table
-        elif number not in (None, "latest"):
+        elif number not in (None, LATEST):
             condition = f" where cast(version as string) = {literal(str(number))}"
             condition += f" or tag = {literal(str(number))}"
         # collected as they are, not in the zone of this process
