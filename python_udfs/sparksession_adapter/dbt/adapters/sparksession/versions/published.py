@@ -115,7 +115,7 @@ class Versions:
             if result.node.unique_id in nodes and is_published(nodes[result.node.unique_id])
         ]
         before = self._store.newest_version or Version(0, utc_now(), "", "", "")
-        # what a build before this one has held back stays in the candidate
+        # what an earlier build has held back stays in the candidate
         base = (self._store.version(CANDIDATE) if hold_back else None) or before
         published = [node for node in nodes.values() if is_published(node)]
         known = {self._warehouse.relation_of_node(node).render() for node in published}
