@@ -51,7 +51,7 @@ def test_a_column_that_was_dropped_and_added_again_is_another_column(
 def test_a_kept_version_is_gone_back_to_though_its_last_commits_were_compactions(
     make_project: Callable[..., DbtProject],
 ) -> None:
-    """A compaction's commit has nothing of what was read: the commits before it do."""
+    """A compaction commits no record of what was read: the commits before it have that."""
     project = four_models(make_project, f=F)
     for end in range(4, 8):
         project.run("build")
