@@ -300,6 +300,10 @@ def test_what_no_version_names_expires_and_all_else_stays(
     asked = ("show", "--inline", "select count(*) as n from {{ ref('d') }}", "--output", "json")
     assert '"n": 4' in project.run(*asked, vars={"as_of_version": "paid"}).log
     assert '"n": 6' in project.run(*asked, vars={"as_of_version": 4}).log
+    keep = ("run-operation", "keep_version", "--args")
+    refused = project.run(*keep, "{version: 5, tag: paid}", expect_ok=False)
+    assert "Version 2 has the tag 'paid'" in f"{refused.exception}{refused.log}"
+    project.run(*keep, "{version: 2, tag: paid}")
     done = project.run("build")
     assert done.results["b"].adapter_response["rows_affected"] == 1
     output = project.run("run-operation", "compact").log

@@ -149,9 +149,18 @@ class Retention:
             )
         with self._writer.writing():
             version = self._store.known_version(number)
-            self._warehouse.session().sql(
-                f"update {self._store.version_table} set tag = {literal(tag)} "
-                f"where version = {version.version}"
+            session, table = self._warehouse.session(), self._store.version_table
+            for row in session.sql(
+                f"select version from {table} "
+                f"where tag = {literal(tag)} and version <> {version.version}"
+            ).collect():
+                raise DbtRuntimeError(
+                    f"Version {row.version} has the tag {tag!r}, by which a version is asked for: "
+                    f"take it away first, keep_version --args '{{version: {row.version}}}', or "
+                    f"give version {version.version} another tag."
+                )
+            session.sql(
+                f"update {table} set tag = {literal(tag)} where version = {version.version}"
             )
         outcome = f"is kept as {tag}" if tag is not None else "has no tag any more"
         return [f"Version {version.version} {outcome}."]
