@@ -28,7 +28,7 @@ from python_udfs.ingestion.fast.names import Names
 from python_udfs.ingestion.fast.parsing import parsed
 from python_udfs.ingestion.fast.texts import from_texts
 from python_udfs.ingestion.fast.values import TIMES, Column, Values, column_of
-from python_udfs.ingestion.formats.canal import LABELLED, SET_LABELS
+from python_udfs.ingestion.formats.canal import LABELLED, SET_LABELS, is_of_other_zone
 
 if TYPE_CHECKING:
     from python_udfs.ingestion.fast.lines import Lines, Parts
@@ -92,8 +92,8 @@ def decode(
     if not len(there):
         return there, None
     lists = pa.list_(layout.image)
-    labelled = [name for column in _labelled(layout) for name in column.names]
-    types = pa.struct([pa.field(name, pa.string()) for name in labelled])
+    asked = [name for column in _by_type(layout) for name in column.names]
+    types = pa.struct([pa.field(name, pa.string()) for name in asked])
     schema = pa.schema([pa.field(DATA, lists), pa.field(OLD, lists), pa.field(TYPES, types)])
     rows, read = parsed(lines, there, schema)
     if read is None:
@@ -128,28 +128,41 @@ def decode(
     )
 
 
-def _labelled(layout: Layout) -> list[Column]:
-    return [column for column in layout.columns if column.kind in (BY_TYPE, LABELS)]
+def _by_type(layout: Layout) -> list[Column]:
+    """The columns that are read by their type in the message."""
+    return [column for column in layout.columns if column.kind in (BY_TYPE, LABELS, *TIMES)]
 
 
 def _with_labels(
     layout: Layout, image: pa.StructArray, types: pa.StructArray
 ) -> tuple[pa.StructArray, np.ndarray]:
-    """Rows with labels in the place of their numbers, and a mask of rows with an unknown label.
+    """Rows with labels in the place of their numbers, and a mask of rows with an unknown label or a
+    time of another zone.
 
     Args:
         types: of each row its message's `mysqlType`.
     """
     odd = np.zeros(len(image), bool)
     values = dict(zip((field.name for field in image.type), image.flatten(), strict=True))
-    for column in _labelled(layout):
+    for column in _by_type(layout):
         declared = field_of(types, column)
+        if column.kind in TIMES:
+            odd |= _are_of_other_zone(declared, column.kind)
+            continue
         for name in column.names:
             values[name], unknown = _labels_of(values[name], declared, column.kind == LABELS)
             odd |= unknown
     fields = list(image.type)
     mask = image.is_null() if image.null_count else None
     return pa.StructArray.from_arrays(list(values.values()), fields=fields, mask=mask), odd
+
+
+def _are_of_other_zone(declared: pa.StringArray, kind: str) -> np.ndarray:
+    """Mask of types, see formats.canal."""
+    of_type = declared.dictionary_encode()
+    types = of_type.dictionary.to_pylist()
+    others = np.array([is_of_other_zone(text, kind) for text in types] + [False])
+    return others[pc.fill_null(of_type.indices, len(types)).to_numpy()]
 
 
 def _labels_of(

@@ -9,13 +9,14 @@ What they mean, as seen from a real producer:
   blob the Latin-1 characters of its bytes.
 - `old` holds the columns that changed in any row of the statement: a column that is null there
   was null, one that is absent has the value that it has in `data`.
+- A TIMESTAMP is the time of UTC, a DATETIME what stands in the row, and both read alike: which it
+  is, the type in the message shows.
 - `es` is the time of the statement. There is no xid and no binlog position. A change is identified
-by
-  its place in the topic: (topic, partition, offset, number within the message). So a message that
-  is read again counts once; one that the producer *sends* again, at a new offset, is a change of
-  its own, for nothing in it distinguishes them (equal changes within a second do happen), and so
-  is a TRUNCATE, which takes away what was inserted in between. Let Canal produce with idempotence,
-  keep a table's rows and statements in one partition, and compare with the source.
+  by its place in the topic: (topic, partition, offset, number within the message). So a message
+  that is read again counts once; one that the producer *sends* again, at a new offset, is a change
+  of its own, for nothing in it distinguishes them (equal changes within a second do happen), and
+  so is a TRUNCATE, which takes away what was inserted in between. Let Canal produce with
+  idempotence, keep a table's rows and statements in one partition, and compare with the source.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ _LISTS = ("data", "old", "mysqlType", "sqlType", "pkNames")  # names of lists in
 _LABELS = "'((?:[^']++|'')*+)'"
 SET_LABELS = 64  # that a set has at most: one a bit
 LABELLED = ("enum", "set")  # types whose values are numbers of labels, or of bits
+# types whose values are texts of a day. One of the last has the time of UTC, another's is local
+DAYS, OF_UTC = ("date", "datetime", "timestamp"), "timestamp"
 
 
 def envelope(messages: DataFrame) -> DataFrame:
@@ -246,7 +249,13 @@ def _struct(
         value = _value(raw, declared, kind, source.options["enum"])
         fields.append(value.alias(name))
         text = F.concat(
-            F.lit(f"{part}.{name} = "), F.substring(raw, 1, 80), F.lit(f" is no {kind.declared}")
+            F.lit(f"{part}.{name} = "),
+            F.substring(raw, 1, 80),
+            F.lit(f" is no {kind.declared}"),
+            F.when(
+                _is_of_other_zone(declared, kind),
+                F.concat(F.lit(", it is a "), declared, F.lit(" by its message")),
+            ).otherwise(F.lit("")),
         )
         wrong.append(F.when(raw.isNotNull() & value.isNull(), text))
     return F.struct(*fields), wrong
@@ -266,9 +275,30 @@ def _value(raw: Column, declared: Column, kind: SourceType, enums: str) -> Colum
         return F.when(latin, F.base64(F.encode(F.when(latin, raw), "ISO-8859-1")))
     if kind.kind == "text" and enums == "index":
         return _with_labels(raw, declared, kind)
+    if kind.kind in DAYS:
+        return F.when(~_is_of_other_zone(declared, kind), raw)
     if kind.parsed.startswith("decimal"):
         return exact_decimal(raw, kind.parsed)
     return raw.try_cast(kind.parsed) if kind.parsed != "string" else raw
+
+
+def is_of_other_zone(declared: str, kind: str) -> bool:
+    """Whether a value of a message's type is UTC's where a column's is local, or the other way
+    round."""
+    kinds = {declared.lower().startswith(OF_UTC), kind == OF_UTC}
+    return declared.lower().startswith(DAYS) and kind in DAYS and len(kinds) == 2
+
+
+def _is_of_other_zone(declared: Column, kind: SourceType) -> Column:
+    """Condition: the same of a message's column; false where the message has no type of it."""
+    from pyspark.sql import functions as F
+
+    if kind.kind not in DAYS:
+        return F.lit(False)
+    begin = F.lower(F.substring(declared, 1, len(OF_UTC)))
+    is_utc = begin == OF_UTC
+    is_other = ~is_utc if kind.kind == OF_UTC else is_utc
+    return F.coalesce((is_utc | begin.startswith("date")) & is_other, F.lit(False))
 
 
 def _with_labels(raw: Column, declared: Column, kind: SourceType) -> Column:

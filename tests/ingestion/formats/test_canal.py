@@ -242,6 +242,35 @@ def test_a_column_of_texts_that_is_or_was_an_enum_gets_its_labels(
     assert "data.v = 3 is no varchar(20)" in rows[5].reject_reason
 
 
+@pytest.mark.parametrize("workers", ["0", "never"])
+def test_a_time_of_utc_is_no_local_time(spark: SparkSession, workers: str):
+    """After an ALTER of a DATETIME to TIMESTAMP, or the other way round, both read alike."""
+    model = Model(spark, "canal", ["id"])
+    model.meta["source"]["columns"] = {"id": "int", "t": "datetime(3)", "u": "timestamp"}
+    model.meta["source"]["columns"] |= {"d": "date"}
+    model.vars["worker_decoding_from"] = workers
+    usual = {"t": "datetime(3)", "u": "timestamp", "d": "date"}
+    types = [usual, {"t": "date"}, {"x": "int"}, usual | {"t": "TIMESTAMP(3)"}]
+    types += [usual | {"u": "datetime"}, usual | {"d": "timestamp"}]
+    values = {"t": "2026-03-02 09:00:00", "u": "2026-03-02 09:00:00", "d": "2026-03-02"}
+
+    model.take(
+        {
+            number: message(data=[{"id": str(number), **values}], mysqlType={"id": "int"} | kinds)
+            for number, kinds in enumerate(types)
+        }
+    )
+
+    rows = sorted(model.rows, key=lambda row: row.message_offset)
+    assert [str(row.t) for row in rows[:3]] == ["2026-03-02 01:00:00"] * 3
+    reasons = [row.reject_reason for row in rows]
+    assert reasons[:3] == [None] * 3
+    of_time = "= 2026-03-02 09:00:00 is no"
+    assert f"data.t {of_time} datetime(3), it is a TIMESTAMP(3) by its message" in reasons[3]
+    assert f"data.u {of_time} timestamp, it is a datetime by its message" in reasons[4]
+    assert "data.d = 2026-03-02 is no date, it is a timestamp by its message" in reasons[5]
+
+
 def test_enums_written_as_labels(spark: SparkSession):
     declared = source(
         {"id": "int", "e": "enum('1','2')"}, format="canal", options={"enum": "label"}
