@@ -239,6 +239,7 @@ CASES: list[tuple[str, dict[str, str], dict[str, Any], str | None]] = [
     ("int", {}, decimal(3), None),
     # a text may be the base64 of a decimal or of bytes, the digits of a time, or a text
     ("varchar(80)", {}, decimal(2), "is a decimal of scale 2"),
+    ("varchar(80)", {}, STRUCT, "is a decimal of scale beside its digits"),
     ("varchar(80)", {"decimal.handling.mode": "string"}, TEXT, None),
     ("varchar(80)", {}, {"type": "int32"}, None),
     ("varchar(80)", {}, {"type": "bytes"}, None),

@@ -34,7 +34,7 @@ Field = dict[str, object]  # the schema of a column, or of a part of the message
 MOST_BLOCKS = 1000  # of a run: a table has another schema after each ALTER alone
 _BEGIN, _PAYLOAD = '{"schema":', ',"payload":'  # as Kafka Connect writes them
 _CONNECT, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
-_DECIMAL = f"{_CONNECT}Decimal"
+_DECIMAL, _OF_ANY_SCALE = f"{_CONNECT}Decimal", "io.debezium.data.VariableScaleDecimal"
 # what a field's schema calls its values -> what they count
 _COUNTED = {
     **{f"{owner}Date": "days" for owner in (_CONNECT, _DEBEZIUM)},
@@ -48,6 +48,7 @@ _COUNTED = {
 }
 _UNITS = frozenset(_COUNTED.values())
 _TEXT, _BYTES, _HEX = "text", "bytes", "hex"
+_SCALE_BESIDE = f"{OF_SCALE}beside its digits"
 
 
 def by_own_schemas(
@@ -207,6 +208,8 @@ def _encoding(field: Field) -> str:
     name, parameters = str(field.get("name")), field.get("parameters")
     if name == _DECIMAL:
         return f"{OF_SCALE}{parameters.get('scale') if isinstance(parameters, dict) else None}"
+    if name == _OF_ANY_SCALE:
+        return _SCALE_BESIDE
     return _COUNTED.get(name) or str(field.get("type"))
 
 
@@ -219,7 +222,7 @@ def _is_read(given: str, expected: str) -> bool:
         return given not in _UNITS and not given.startswith(OF_SCALE)
     if expected == _HEX:  # its digits may be base64, too
         return given != _BYTES
-    return given in (expected, "struct")  # a decimal of any scale has its scale beside it
+    return given in (expected, _SCALE_BESIDE)
 
 
 def _called(given: str) -> str:
