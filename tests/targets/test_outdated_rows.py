@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT
 
@@ -34,44 +36,42 @@ FILES = {
 }
 
 
-def test_rows_that_a_view_leaves_out_by_the_clock_leave_the_store(
-    make_project: Callable[..., DbtProject],
-) -> None:
-    project = make_project(FILES, publish_targets="serving=iceberg")
-    project.query("create namespace if not exists dw")
-    project.query("create table dw.given (id int, last_day int) using iceberg")
+@pytest.fixture
+def project(make_project: Callable[..., DbtProject]) -> DbtProject:
+    """A project that publishes, on day 1."""
+    made = make_project(FILES, publish_targets="serving=iceberg")
+    made.query("create namespace if not exists dw")
+    made.query("create table dw.given (id int, last_day int) using iceberg")
+    set_day(made, 1)
+    return made
 
-    def set_day(day: int) -> None:
-        setting = f"'setProperty', 'test.day', '{day}'"
-        project.query(f"select java_method('java.lang.System', {setting})")
 
+def set_day(project: DbtProject, day: int) -> None:
+    setting = f"'setProperty', 'test.day', '{day}'"
+    project.query(f"select java_method('java.lang.System', {setting})")
+
+
+def test_rows_that_a_view_leaves_out_by_the_clock_leave_the_store(project: DbtProject) -> None:
     def held() -> list[int]:
         return sorted(project.column("select id from serving.open_offers"))
 
-    set_day(1)
     project.query("insert into dw.given values (1, 1), (2, 9), (3, 2)")
     project.run("build")
     assert held() == [1, 2, 3]
 
     # with the next version
-    set_day(2)
+    set_day(project, 2)
     project.query("insert into dw.given values (4, 9)")
     project.run("build")
     assert held() == [2, 3, 4]
 
     # without one
-    set_day(3)
+    set_day(project, 3)
     project.run("run-operation", "publish_to")
     assert held() == [2, 4]
 
 
-def test_a_table_that_no_exposure_names_any_more_is_reported(
-    make_project: Callable[..., DbtProject],
-) -> None:
-    project = make_project(FILES, publish_targets="serving=iceberg")
-    project.query("create namespace if not exists dw")
-    project.query("create table dw.given (id int, last_day int) using iceberg")
-    project.query("select java_method('java.lang.System', 'setProperty', 'test.day', '1')")
+def test_a_table_that_no_exposure_names_any_more_is_reported(project: DbtProject) -> None:
     project.query("insert into dw.given values (1, 1)")
     assert "no exposure publishes it" not in project.run("build").log
     path = project.root / "models" / "_models.yml"

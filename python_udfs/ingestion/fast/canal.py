@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +28,9 @@ from python_udfs.ingestion.fast.lines import IS_NUMBER, MINUS, OPEN, OPEN_LIST, 
 from python_udfs.ingestion.fast.names import Names
 from python_udfs.ingestion.fast.parsing import parsed
 from python_udfs.ingestion.fast.texts import from_texts
-from python_udfs.ingestion.fast.values import TIMES, Column, Values, column_of
+from python_udfs.ingestion.fast.values import Column, Values, column_of
 from python_udfs.ingestion.formats.canal import LABELLED, SET_LABELS, is_of_other_zone
+from python_udfs.ingestion.tables.types import OF_DAYS
 
 if TYPE_CHECKING:
     from python_udfs.ingestion.fast.lines import Lines, Parts
@@ -67,7 +69,7 @@ def _column(name: str, names: tuple[str, ...], kind: SourceType, is_index: bool)
         how = (LABELS if is_labelled else BY_TYPE) if is_index else "text"
         return Column(name, names, how, pa.string(), pa.string(), 0, 0, _as_it_is)
     column = column_of(name, names, kind)
-    if column is None or column.kind in TIMES:
+    if column is None or column.kind in OF_DAYS:
         return column
     return from_texts(column)
 
@@ -130,7 +132,7 @@ def decode(
 
 def _by_type(layout: Layout) -> list[Column]:
     """The columns that are read by their type in the message."""
-    return [column for column in layout.columns if column.kind in (BY_TYPE, LABELS, *TIMES)]
+    return [column for column in layout.columns if column.kind in (BY_TYPE, LABELS, *OF_DAYS)]
 
 
 def _with_labels(
@@ -146,8 +148,8 @@ def _with_labels(
     values = dict(zip((field.name for field in image.type), image.flatten(), strict=True))
     for column in _by_type(layout):
         declared = field_of(types, column)
-        if column.kind in TIMES:
-            odd |= _are_of_other_zone(declared, column.kind)
+        if column.kind in OF_DAYS:
+            odd |= _mask_of(declared, partial(is_of_other_zone, kind=column.kind), False)
             continue
         for name in column.names:
             values[name], unknown = _labels_of(values[name], declared, column.kind == LABELS)
@@ -157,12 +159,17 @@ def _with_labels(
     return pa.StructArray.from_arrays(list(values.values()), fields=fields, mask=mask), odd
 
 
-def _are_of_other_zone(declared: pa.StringArray, kind: str) -> np.ndarray:
-    """Mask of types, see formats.canal."""
+def _mask_of(
+    declared: pa.StringArray, condition: Callable[[str], bool], where_unknown: bool
+) -> np.ndarray:
+    """Mask of types that fulfil a condition, which is asked once for each distinct type.
+
+    Args:
+        where_unknown: what holds of a message without the type.
+    """
     of_type = declared.dictionary_encode()
-    types = of_type.dictionary.to_pylist()
-    others = np.array([is_of_other_zone(text, kind) for text in types] + [False])
-    return others[pc.fill_null(of_type.indices, len(types)).to_numpy()]
+    found = np.array([*map(condition, of_type.dictionary.to_pylist()), where_unknown])
+    return found[pc.fill_null(of_type.indices, len(found) - 1).to_numpy()]
 
 
 def _labels_of(
@@ -175,18 +182,16 @@ def _labels_of(
         declared: the type of each, from its message.
         is_labelled: whether a text without a type is a number of labels.
     """
-    there, of_type = np.asarray(texts.is_valid()), declared.dictionary_encode()
-    types = of_type.dictionary.to_pylist()
-    are_labelled = np.array([text.lower().startswith(LABELLED) for text in types] + [is_labelled])
-    mask = there & are_labelled[pc.fill_null(of_type.indices, len(types)).to_numpy()]
+    there = np.asarray(texts.is_valid())
+    mask = there & _mask_of(declared, lambda text: text.lower().startswith(LABELLED), is_labelled)
     if not mask.any():
         return texts, mask
     some = pa.array(mask)
-    number, kind = texts.filter(some).dictionary_encode(), of_type.indices.filter(some)
-    numbers, types = number.dictionary.to_pylist(), [*types, ""]
-    kind = pc.fill_null(kind, len(types) - 1).cast(pa.int64())
+    number = texts.filter(some).dictionary_encode()
+    kind = pc.fill_null(declared.filter(some), "").dictionary_encode()
+    numbers, types = number.dictionary.to_pylist(), kind.dictionary.to_pylist()
     pair = pc.add(
-        pc.multiply(number.indices.cast(pa.int64()), len(types)), kind
+        pc.multiply(number.indices.cast(pa.int64()), len(types)), kind.indices.cast(pa.int64())
     ).dictionary_encode()
     labels = [
         _label(numbers[value // len(types)], types[value % len(types)])

@@ -13,15 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from python_udfs.ingestion.fast.zones import END, SECOND
-from python_udfs.ingestion.tables.types import MAX_PRECISION
+from python_udfs.ingestion.tables.types import MAX_PRECISION, OF_DAYS
 
 if TYPE_CHECKING:
     from python_udfs.ingestion.fast.zones import ConstantOffsets
     from python_udfs.ingestion.tables.types import SourceType
 
-TIMES = ("date", "datetime", "timestamp")
 # kinds of columns whose values can be proven
-KINDS = ("integer", "decimal", "float", "double", "text", *TIMES)
+KINDS = ("integer", "decimal", "float", "double", "text", *OF_DAYS)
 UTC_TIME = pa.timestamp("us", "UTC")
 # Spark's types but decimals -> what a value is read as, and what it becomes
 _READ_AND_TYPED = {
@@ -99,7 +98,7 @@ def column_of(name: str, names: tuple[str, ...], kind: SourceType) -> Column | N
     # a SET is a list of its labels
     if kind.kind not in KINDS or kind.declared.lower().startswith("set"):
         return None
-    if kind.kind in TIMES:
+    if kind.kind in OF_DAYS:
         typed = pa.date32() if kind.kind == "date" else UTC_TIME
         return Column(name, names, kind.kind, pa.string(), typed, 0, 0, typed_values)
     if kind.kind == "decimal":
@@ -132,7 +131,7 @@ def typed_values(column: Column, values: pa.Array, zone: ConstantOffsets) -> Val
     """The values in the column's type."""
     if values.null_count == len(values):
         return Values(pa.nulls(len(values), column.typed))
-    if column.kind in TIMES:
+    if column.kind in OF_DAYS:
         return _times(column, values, zone)
     if column.kind in ("integer", "decimal"):
         odd = _out_of_bounds(column, values)

@@ -35,6 +35,7 @@ from python_udfs.ingestion.formats.json_lines import (
 )
 from python_udfs.ingestion.formats.several_names import names_if_several, of_column
 from python_udfs.ingestion.formats.statements import body_of, text_in
+from python_udfs.ingestion.tables.types import OF_DAYS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -69,8 +70,7 @@ _LISTS = ("data", "old", "mysqlType", "sqlType", "pkNames")  # names of lists in
 _LABELS = "'((?:[^']++|'')*+)'"
 SET_LABELS = 64  # that a set has at most: one a bit
 LABELLED = ("enum", "set")  # types whose values are numbers of labels, or of bits
-# types whose values are texts of a day. One of the last has the time of UTC, another's is local
-DAYS, OF_UTC = ("date", "datetime", "timestamp"), "timestamp"
+OF_UTC = "timestamp"  # the type of a day whose texts are of UTC; those of others are local
 
 
 def envelope(messages: DataFrame) -> DataFrame:
@@ -275,7 +275,7 @@ def _value(raw: Column, declared: Column, kind: SourceType, enums: str) -> Colum
         return F.when(latin, F.base64(F.encode(F.when(latin, raw), "ISO-8859-1")))
     if kind.kind == "text" and enums == "index":
         return _with_labels(raw, declared, kind)
-    if kind.kind in DAYS:
+    if kind.kind in OF_DAYS:
         return F.when(~_is_of_other_zone(declared, kind), raw)
     if kind.parsed.startswith("decimal"):
         return exact_decimal(raw, kind.parsed)
@@ -283,17 +283,21 @@ def _value(raw: Column, declared: Column, kind: SourceType, enums: str) -> Colum
 
 
 def is_of_other_zone(declared: str, kind: str) -> bool:
-    """Whether a value of a message's type is UTC's where a column's is local, or the other way
-    round."""
-    kinds = {declared.lower().startswith(OF_UTC), kind == OF_UTC}
-    return declared.lower().startswith(DAYS) and kind in DAYS and len(kinds) == 2
+    """Whether a day of a message's type is of UTC where those of a column are local, or the other
+    way round.
+
+    Args:
+        kind: of the column, one of OF_DAYS.
+    """
+    own = declared.lower()
+    return own.startswith(OF_DAYS) and own.startswith(OF_UTC) != (kind == OF_UTC)
 
 
 def _is_of_other_zone(declared: Column, kind: SourceType) -> Column:
     """Condition: the same of a message's column; false where the message has no type of it."""
     from pyspark.sql import functions as F
 
-    if kind.kind not in DAYS:
+    if kind.kind not in OF_DAYS:
         return F.lit(False)
     begin = F.lower(F.substring(declared, 1, len(OF_UTC)))
     is_utc = begin == OF_UTC

@@ -256,7 +256,7 @@ def absent_columns(source: TableSource, names: set[str]) -> dict[str, list[str]]
 
 
 def text_of_absent(
-    model: str, source: TableSource, absent: dict[str, list[str]], sampled: bool = False
+    model: str, source: TableSource, absent: dict[str, list[str]], sampled: bool
 ) -> str:
     """A sentence that names the columns.
 

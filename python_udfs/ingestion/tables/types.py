@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 MAX_PRECISION = 38  # Spark's widest decimal
+OF_DAYS = ("date", "datetime", "timestamp")  # kinds of columns whose values have a day
 _TYPE = re.compile(r"(\w++)(?:\s*+\(([^)]*+)\))?((?:\s++(?:unsigned|zerofill))*+)", re.IGNORECASE)
 # as MySQL writes a date or time. Only this: a cast would also take a time zone and drop it
 _DAY = r"^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])"

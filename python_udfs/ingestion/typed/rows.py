@@ -11,6 +11,7 @@ from python_udfs.ingestion.formats.envelope import COORDINATES, IDENTITY
 from python_udfs.ingestion.formats.json_lines import misfit_texts, not_null
 from python_udfs.ingestion.formats.registry import FORMATS
 from python_udfs.ingestion.log.names import unread_by_case
+from python_udfs.ingestion.tables.types import OF_DAYS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,7 +25,6 @@ REPEATED, REFUSED, CORRECTION = (
     "refused",
     "correction",
 )  # verdicts of classify_duplicates
-OF_DAYS = ("date", "datetime", "timestamp")  # kinds of columns whose values have a day
 ZERO_DATE = "0000-00-00"
 OTHER_CHANGE = (
     "another change was taken before that has the same place in the log and other values "

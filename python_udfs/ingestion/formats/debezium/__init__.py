@@ -27,8 +27,7 @@ What they mean, as seen from a real producer (3.5, on MariaDB) and documented fo
   names with Debezium's own names. A message doesn't tell them: 1234 may be a decimal, or the
   base64 of three bytes; a number of milliseconds may be one of microseconds. Where a schema stands
   beside it, a message of another scale or unit than is declared is read by its schema, see
-  schema_blocks.
-  Where the converter has decimal.format=NUMERIC, decimals read as those of
+  schema_blocks. Where the converter has decimal.format=NUMERIC, decimals read as those of
   `decimal.handling.mode: string` do.
 - A DATETIME is the epoch time that its digits would have in UTC; a TIMESTAMP is ISO text. Zero
   dates are null, or 1970-01-01 in a column that is NOT NULL.

@@ -15,10 +15,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from python_udfs.ingestion.formats.debezium.values import (
+    DAYS,
     OF_SCALE,
     can_become,
     digits_of_second,
     name_and_length,
+    precision_and_scale,
     unit_of_second,
 )
 from python_udfs.ingestion.formats.envelope import ROW_OPS
@@ -37,7 +39,7 @@ _CONNECT, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
 _DECIMAL, _OF_ANY_SCALE = f"{_CONNECT}Decimal", "io.debezium.data.VariableScaleDecimal"
 # what a field's schema calls its values -> what they count
 _COUNTED = {
-    **{f"{owner}Date": "days" for owner in (_CONNECT, _DEBEZIUM)},
+    **{f"{owner}Date": DAYS for owner in (_CONNECT, _DEBEZIUM)},
     **{
         f"{owner}{name}": "milliseconds"
         for owner in (_CONNECT, _DEBEZIUM)
@@ -178,7 +180,7 @@ def _read_as(kind: SourceType, source: TableSource) -> str | None:
     name, length = name_and_length(kind)
     options = source.options
     if kind.kind == "decimal" and options["decimal.handling.mode"] == "precise":
-        return f"{OF_SCALE}{_scale(kind)}"
+        return f"{OF_SCALE}{precision_and_scale(kind)[1]}"
     if (
         kind.spark == "decimal(20,0)"
         and name != "bit"
@@ -193,14 +195,10 @@ def _read_as(kind: SourceType, source: TableSource) -> str | None:
     if mode == "isostring":
         return None
     if kind.kind == "date":
-        return "days"
+        return DAYS
     if kind.kind == "datetime" or name == "time":
         return unit_of_second(digits_of_second(name, length, mode))
     return None
-
-
-def _scale(kind: SourceType) -> int:
-    return int(kind.spark.rstrip(")").partition(",")[2])
 
 
 def _encoding(field: Field) -> str:

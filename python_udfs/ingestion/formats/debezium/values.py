@@ -47,7 +47,7 @@ def raw_type(kind: SourceType, options: dict[str, str]) -> str:
 def can_become(written: str, kind: SourceType) -> bool:
     """Whether values that are written so, see column_value, may be values of a column's type."""
     if kind.kind == "decimal":
-        precision, scale = _precision_and_scale(kind)
+        precision, scale = precision_and_scale(kind)
         places = written.removeprefix(OF_SCALE)
         # more decimals than `parsed` has would be rounded
         is_whole = written != places and places.isdecimal()
@@ -86,7 +86,7 @@ def column_value(
     if kind.kind == "timestamp" or (kind.kind == "datetime" and mode == "isostring"):
         read = F.when(raw.rlike(_ISO_TIMESTAMP), raw.try_cast("timestamp"))
         return read.cast("string")
-    digits = digits_of_second(name, length, mode) if written is None else _DIGITS.get(written, 0)
+    digits = digits_of_second(name, length, mode) if written is None else _DIGITS[written]
     if kind.kind == "datetime":
         return _datetime(_micros(raw, digits))
     if name == "time":
@@ -101,7 +101,8 @@ def column_value(
     return raw
 
 
-def _precision_and_scale(kind: SourceType) -> tuple[int, int]:
+def precision_and_scale(kind: SourceType) -> tuple[int, int]:
+    """Of a decimal's declared type."""
     precision, scale = map(int, kind.spark[len("decimal(") : -1].split(","))
     return precision, scale
 
@@ -111,7 +112,7 @@ def _scaled(raw: Column, kind: SourceType, written: str | None) -> Column:
     beside them."""
     from pyspark.sql import functions as F
 
-    precision, scale = _precision_and_scale(kind)
+    precision, scale = precision_and_scale(kind)
     variable = raw.startswith("{")
     unscaled = F.when(variable, F.get_json_object(raw, "$.value")).otherwise(raw)
     given = F.get_json_object(raw, "$.scale").try_cast("int")

@@ -57,14 +57,15 @@ class PublicationRecords:
         version: Version,
         names: Mapping[str, str],
         taken: Sequence[UpdateResult],
+        known: Mapping[str, int] | None,
     ) -> None:
         """Write down what a target holds, for those who ask the warehouse.
 
         Args:
             names: table of the target -> relation.
+            known: what `of` gave before.
         """
         session, table = self._warehouse.session(), self._table
-        known = self.of(target)
         if known is None:
             columns = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS.items())
             session.sql(

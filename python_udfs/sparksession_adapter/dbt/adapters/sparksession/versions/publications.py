@@ -219,11 +219,12 @@ class Publications:
             raise PublishError(f"version {version.version} doesn't hold {', '.join(missing)}")
         warehouse = self._place.warehouse_id(self._lease.table)
         records = PublicationRecords(self._warehouse)
+        recorded = records.of(target)
         store = self._stores.open_store(self._warehouse.session(), target, warehouse)
         taken: list[UpdateResult] = []
         try:
             # tables that no exposure names any more, whose readers have to know
-            left = sorted((records.of(target) or {}).keys() - names.keys())
+            left = sorted((recorded or {}).keys() - names.keys())
             held = store.held([*names, *left])
             steps = [
                 list(
@@ -244,7 +245,7 @@ class Publications:
                 taken += store.take(batch)
         finally:
             store.close()
-        records.write(target, version, names, taken)
+        records.write(target, version, names, taken, recorded)
         lines = [
             f"  {result.part.publication.table}: {result.written:,} rows written, "
             f"{result.removed:,} removed{', compared as a whole' if result.part.whole else ''}"

@@ -150,13 +150,14 @@ class Retention:
         with self._writer.writing():
             version = self._store.known_version(number)
             session, table = self._warehouse.session(), self._store.version_table
-            for row in session.sql(
+            tagged = session.sql(
                 f"select version from {table} "
                 f"where tag = {literal(tag)} and version <> {version.version}"
-            ).collect():
+            ).first()
+            if tagged is not None:
                 raise DbtRuntimeError(
-                    f"Version {row.version} has the tag {tag!r}, by which a version is asked for: "
-                    f"take it away first, keep_version --args '{{version: {row.version}}}', or "
+                    f"Version {tagged.version} has the tag {tag!r}, by which it is asked for: take "
+                    f"it away first, keep_version --args '{{version: {tagged.version}}}', or "
                     f"give version {version.version} another tag."
                 )
             session.sql(
