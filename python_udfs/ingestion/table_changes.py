@@ -58,6 +58,7 @@ from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
 from python_udfs.ingestion.typed.loads import before_the_log, load_rows, with_rest
 from python_udfs.ingestion.typed.proven import in_workers
+from python_udfs.ingestion.typed.row_files import RowFiles
 from python_udfs.ingestion.typed.rows import refused_rows, refused_statements
 from python_udfs.ingestion.whole_table.derived import derived_rows
 from python_udfs.ingestion.whole_table.state import ORIGINS_PROPERTY, TableLog, TableState
@@ -200,13 +201,19 @@ def _table_rows(
         undeclared = changes.where(order.doubt.condition)
         unread.append(refused_rows(undeclared, F.lit(order.doubt.reason), source, day))
         changes = changes.where(~order.doubt.condition)
-    rows, gone = deduplicate(changes, known, source, day, dbt.meta["batches"], in_workers(dbt))
+    # rows that are read again here, or merged, Spark has to have
+    is_added = not state.needed and not inputs.some_again and not order.is_redeclared
+    files = RowFiles(dbt) if is_added else None
+    workers = replace(in_workers(dbt), files=files)
+    rows, gone = deduplicate(changes, known, source, day, dbt.meta["batches"], workers)
     for refused in unread:
         rows = rows.unionByName(_unheld(refused, known))
     if state.refusals:
         statements = refused_statements(inputs.all, state.refusals, source, day)
         rows = rows.unionByName(_unheld(statements, known))
     if not state.needed and gone is None and not inputs.some_again:
+        if files is not None:
+            rows = files.without_rows(rows, has_others=bool(unread or state.refusals))
         return rows, None
     # a checkpoint: the steps below read them several times, and would parse them as often
     rows = checkpointed(rows, eager=False)

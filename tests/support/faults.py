@@ -622,6 +622,27 @@ WORKER_FAULTS = (
         "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
     ),
     Fault(
+        "rows that workers write are of one day",
+        IN_WORKERS + "files.py",
+        "same = pc.equal(days, value) if value.is_valid else pc.is_null(days)",
+        "same = pc.equal(days, value)",
+        "tests/ingestion/fast/test_files.py",
+    ),
+    Fault(
+        "a message that workers write has one row",
+        IN_WORKERS + "writing.py",
+        'known["row_number"] = pa.array(np.arange(len(kept)) - first, pa.int64())',
+        "pass",
+        "tests/ingestion/typed/test_worker_decoding.py -k by_both",
+    ),
+    Fault(
+        "a batch that is to be decoded twice is written",
+        IN_WORKERS + "writing.py",
+        "tried.is_worth_it and not is_chosen([batch[name] for name in PLACE], twice_in)",
+        "tried.is_worth_it",
+        "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
+    ),
+    Fault(
         "a row that the workers lost is none that differs",
         "python_udfs/ingestion/typed/proven.py",
         "lost = F.when(F.col(TWICE) & nothing, _difference())",

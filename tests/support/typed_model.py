@@ -88,6 +88,9 @@ class Model:
     def new_rows(self, _: DataFrame) -> DataFrame:
         return self._new
 
+    def file_place(self, _: DataFrame) -> None:
+        """Its rows are in memory: no worker can write them."""
+
     def merge_rows(self, by: list[str], within: list[str], gone_when: str) -> None:
         assert by == ["unique_key"] and within and gone_when.endswith(".op_type is null")
         self.replaces = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -29,7 +29,8 @@ Decode = Callable[
 # numbers of rows' messages, the rows, number of messages
 Place = Callable[[np.ndarray, pa.StructArray, int], pa.Array]
 # what the workers get of a message
-_SENT = ("payload", "op", "event_time", "topic", "partition_number", "message_offset")
+PLACE = ("topic", "partition_number", "message_offset")
+_SENT = ("payload", "op", "event_time", *PLACE)
 _PLACE = slice(3, 6)
 # a task that proves less than this share of its rows leaves the rest of them to the present way
 _LEAST_PROVEN, _ENOUGH_ROWS = 0.5, 2000
@@ -135,17 +136,16 @@ def decoded_batches(
         decode: of the format.
         place: puts rows to their messages.
     """
-    seen = proven = 0
+    tried = Tried()
     for batch in batches:
         count = len(batch[0])
-        is_tried = seen < _ENOUGH_ROWS or proven >= seen * _LEAST_PROVEN
         kept, rows = np.arange(0), None
-        if is_tried:
+        if tried.is_worth_it:
             # whatever the decoder can't do, Spark does
             with suppress(Exception):
                 kept, rows = decode(layout, *batch[: _PLACE.start])
-            seen, proven = seen + count, proven + len(np.unique(kept))
-        twice = bool(count) and _is_chosen(batch, twice_in)
+            tried.add(count, len(np.unique(kept)))
+        twice = bool(count) and is_chosen(batch[_PLACE], twice_in)
         yield place(kept, _marked(layout, rows, twice), count)
 
 
@@ -176,7 +176,27 @@ def as_lists(kept: np.ndarray, rows: pa.StructArray, count: int) -> pa.ListArray
     return pa.ListArray.from_arrays(pa.array(offsets), rows, mask=pa.array(sizes == 0))
 
 
-def _is_chosen(batch: tuple[pa.Array, ...], twice_in: int) -> bool:
-    """Whether a batch is decoded twice: by the place of its first message, always the same."""
-    place = ":".join(str(part[0].as_py()) for part in batch[_PLACE])
+class Tried:
+    """How many of a task's messages the workers tried to prove, and did."""
+
+    def __init__(self) -> None:
+        self._seen = self._proven = 0
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether the task's next messages are tried, too."""
+        return self._seen < _ENOUGH_ROWS or self._proven >= self._seen * _LEAST_PROVEN
+
+    def add(self, seen: int, proven: int) -> None:
+        """Add those of a batch."""
+        self._seen, self._proven = self._seen + seen, self._proven + proven
+
+
+def is_chosen(places: Sequence[pa.Array], twice_in: int) -> bool:
+    """Whether a batch is decoded twice: by the place of its first message, always the same.
+
+    Args:
+        places: topic, partition_number and message_offset of its messages.
+    """
+    place = ":".join(str(part[0].as_py()) for part in places)
     return crc32(place.encode()) % twice_in == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dbt.adapters.sparksession.session import checkpointed
@@ -99,15 +100,6 @@ def deduplicate(
     leaves = F.col("verdict").eqNullSafe(REPEATED)
     whole = classified.groupBy(*COORDINATES).agg(F.bool_and(leaves).alias("leaves")).where("leaves")
     new = new.join(whole.select(*COORDINATES), COORDINATES, "left_anti")
-    others = classified.where((F.col("verdict") == REFUSED) | leaves)
-    others = others.join(whole, COORDINATES, "left_anti")
-    if others.isEmpty():
-        rows = workers.decoded(count, new, source, day)
-    else:
-        judged = F.broadcast(others.select(*COORDINATES).distinct())
-        rows = decoded(new.join(judged, COORDINATES, "left_semi"), source, day, others)
-        new = new.join(judged, COORDINATES, "left_anti")
-        rows = rows.unionByName(workers.decoded(count, new, source, day))
     corrected = None
     if held is not None and len(batches) > 1:
         keys = classified.where(F.col("verdict") == CORRECTION).select(*IDENTITY, OWN_ROW)
@@ -118,7 +110,20 @@ def deduplicate(
             corrected = corrected.unionByName(_lacking(held, classified, batches, keys))
         corrected = corrected.select("unique_key", "binlog_file_number", "binlog_position")
         corrected = checkpointed(corrected)
-    return rows, None if corrected is None or corrected.isEmpty() else corrected
+        if corrected.isEmpty():
+            corrected = None
+    others = classified.where((F.col("verdict") == REFUSED) | leaves)
+    others = others.join(whole, COORDINATES, "left_anti")
+    if corrected is not None:
+        workers = replace(workers, files=None)  # the rows are merged
+    if others.isEmpty():
+        rows = workers.decoded(count, new, source, day)
+    else:
+        judged = F.broadcast(others.select(*COORDINATES).distinct())
+        rows = decoded(new.join(judged, COORDINATES, "left_semi"), source, day, others)
+        new = new.join(judged, COORDINATES, "left_anti")
+        rows = rows.unionByName(workers.decoded(count, new, source, day))
+    return rows, corrected
 
 
 def change_rows(

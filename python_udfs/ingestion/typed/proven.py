@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.typed.business_date import BusinessDay
+    from python_udfs.ingestion.typed.row_files import RowFiles
 
 FROM_VAR, TWICE_VAR = "worker_decoding_from", "worker_decoding_checked_in"
 NEVER = "never"
@@ -30,10 +31,12 @@ class InWorkers:
     Attributes:
         least: number of a table's new messages from which they do, or None for never.
         checked_in: number of a worker's batches of which Spark decodes one batch as well.
+        files: lets them write what they decode; None where Spark writes all rows.
     """
 
     least: int | None
     checked_in: int
+    files: RowFiles | None = None
 
     def decoded(
         self, count: int, messages: DataFrame, source: TableSource, day: BusinessDay
@@ -51,7 +54,16 @@ class InWorkers:
         layout = layout_of(messages.sparkSession, source, day.zone, day.max_ahead_hours)
         if layout is None:
             return decoded(messages, source, day)
-        read = with_proven_rows(messages, source, layout, self.checked_in)
+        checked_in = self.checked_in
+        if self.files is not None:
+            rows = decoded(messages, source, day)
+            rest = self.files.without_written(messages, rows, source, layout, checked_in)
+            if rest is not None:
+                if not self.files.left:
+                    return rows.where(F.lit(False))
+                # among what is left are the batches that are to be decoded twice
+                messages, checked_in = rest, 1
+        read = with_proven_rows(messages, source, layout, checked_in)
         kept = [name for name in (PROVEN, TWICE, ROW, AGAIN) if name in read.columns]
         rows = decoded(read, source, day, kept=kept)
         return _with_proven(_by_number(rows) if ROW in kept else rows, source)

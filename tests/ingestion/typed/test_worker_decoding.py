@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.support.lines import line as message
 from tests.support.mutated_formats import CONVERT, tables_of
 from tests.support.mutated_rows import ORDERS
 from tests.support.typed_model import uncompiled
+from tests.support.written_rows import rows_by_files
 
 ALWAYS = InWorkers(0, 1000)
 TWICE = InWorkers(0, 1)
@@ -56,6 +58,10 @@ def changes(spark: SparkSession, payloads: list, table: TableSource) -> DataFram
 
 def rows_by(workers: InWorkers, messages: DataFrame, table: TableSource) -> list[Row]:
     rows, _ = deduplicate(messages, None, table, BusinessDay(table, ZONE, 24), [LIVE], workers)
+    return in_order(rows)
+
+
+def in_order(rows: DataFrame) -> list[Row]:
     return sorted(rows.collect(), key=lambda row: (row.message_offset, row.row_number))
 
 
@@ -71,7 +77,7 @@ def is_decoded_by_workers(frame: DataFrame) -> bool:
     ],
 )
 def test_rows_are_the_same_by_workers_by_spark_and_by_both(
-    spark: SparkSession, log_format: str
+    spark: SparkSession, log_format: str, tmp_path: Path
 ) -> None:
     table = TABLES[log_format]
     made = made_for(log_format)
@@ -83,6 +89,8 @@ def test_rows_are_the_same_by_workers_by_spark_and_by_both(
     # of a format with a row a message Maxwell shows what is decoded twice
     for setting in [ALWAYS] if log_format == "debezium" else [ALWAYS, TWICE]:
         assert list(map(repr, rows_by(setting, messages, table))) == list(map(repr, expected))
+    written = in_order(rows_by_files(ALWAYS, messages, table, tmp_path))
+    assert list(map(repr, written)) == list(map(repr, expected))
 
 
 def in_another_zone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +135,7 @@ def without_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_message_that_is_read_otherwise_fails_the_run_and_is_named(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
     log_format: str,
     read_wrongly: Callable[[pytest.MonkeyPatch], None],
 ) -> None:
@@ -134,12 +143,16 @@ def test_a_message_that_is_read_otherwise_fails_the_run_and_is_named(
     # the last of these messages of Canal has two rows
     messages = changes(spark, made_for(log_format).normal(6, orders, 3), orders)
     read_wrongly(monkeypatch)
-    error = ""
-    try:
-        rows_by(TWICE, messages, orders)
-    except Exception as exc:
-        error = str(exc)
-    assert re.search(r"the message at live:t:3:10[0-2] .* was read otherwise", error)
+    for made in (
+        lambda: rows_by(TWICE, messages, orders),
+        lambda: rows_by_files(TWICE, messages, orders, tmp_path),
+    ):
+        error = ""
+        try:
+            made()
+        except Exception as exc:
+            error = str(exc)
+        assert re.search(r"the message at live:t:3:10[0-2] .* was read otherwise", error)
 
 
 @pytest.mark.in_turn

@@ -58,6 +58,7 @@ from dbt.adapters.sparksession.versions.published import Versions
 from dbt.adapters.sparksession.versions.recovery import Recovery
 from dbt.adapters.sparksession.versions.retention import Retention
 from dbt.adapters.sparksession.versions.rollback import Rollback
+from dbt.adapters.sparksession.worker_files import WorkerFiles
 from dbt.flags import get_flags
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
@@ -217,6 +218,11 @@ class SparkSessionAdapter(SparkAdapter):
     def held_constraints(self) -> HeldConstraints:
         """Constraints of models by which the rows that they hold were looked at."""
         return self.services.held_constraints
+
+    @available_property
+    def worker_files(self) -> WorkerFiles:
+        """Files that workers of Python models write."""
+        return self.services.worker_files
 
     @available_property
     def writer(self) -> OneWriter:

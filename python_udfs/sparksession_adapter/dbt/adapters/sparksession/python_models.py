@@ -62,6 +62,9 @@ class SessionJobHelper(PythonJobHelper):
             columns `by`; `within`: SQL conditions on dbt_internal_dest, to prune it by;
             `gone_when`: SQL condition on dbt_internal_source, rows of which only take away. For
             models of strategy append_or_merge.
+        dbt.file_place(frame), dbt.add_files(files): where the model's workers may write the files
+            of its table, and files that they wrote, see worker_files.py; the rows that the model
+            returns then are none.
         dbt.meta: the model's `meta` from YAML.
         dbt.meta_of(dbt.ref(name)): the same of the model `name`.
         dbt.meta_of_readers(): name -> the same, of each model that refers to this model.
@@ -100,6 +103,9 @@ class SessionJobHelper(PythonJobHelper):
             dbt.input_properties = self._input_properties
             dbt.inputs_unchanged = lambda: self._plan().unchanged
             dbt.merge_rows = self._merge_rows
+            files = self.services.worker_files
+            dbt.file_place = lambda frame: files.place(self.model, frame)
+            dbt.add_files = lambda added: files.add(self.model, added)
             dbt.meta = self.model["config"].get("meta") or {}
             dbt.meta_of = self._meta_of
             dbt.meta_of_readers = lambda: self.services.declarations.meta_of_readers(self.model)
@@ -113,6 +119,7 @@ class SessionJobHelper(PythonJobHelper):
             frame = scope["model"](dbt, spark)
             self._keep(spark, frame)
         except Exception as exc:
+            self.services.worker_files.give_up(self.model)
             raise DbtRuntimeError(self._report(exc, path)) from exc
 
     def _plan(self) -> ReadPlan:
@@ -151,7 +158,15 @@ class SessionJobHelper(PythonJobHelper):
         # unchanged inputs don't prove it: a Python model may read more than dbt knows of
         changes_none = strategy is None or strategy in (*ADDING, MERGING, OVERWRITING)
         left_out = self._leaves_news_out()
-        if self._incremental and changes_none and (self._plan().unchanged or left_out):
+        are_written = self.services.worker_files.are_written(self.model)
+        if are_written and (self._plan().python.merged or not frame.isEmpty()):
+            raise ValueError(
+                f"{self.model['name']} returned rows, or asked to merge them, beside the files that "
+                "it gave to dbt.add_files(..), and the commit would lose them; write all rows into "
+                "files, or none"
+            )
+        is_still = self._plan().unchanged or left_out
+        if self._incremental and changes_none and is_still and not are_written:
             # a commit would record as read what this run didn't ask for
             if frame.isEmpty():
                 self._answer(nothing_new=True)

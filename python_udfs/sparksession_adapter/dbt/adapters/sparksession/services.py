@@ -50,6 +50,7 @@ from dbt.adapters.sparksession.versions.retention import Retention
 from dbt.adapters.sparksession.versions.rollback import Rollback
 from dbt.adapters.sparksession.versions.store import VersionStore
 from dbt.adapters.sparksession.warehouse import Relations, Warehouse
+from dbt.adapters.sparksession.worker_files import WorkerFiles
 
 
 class Services:
@@ -90,6 +91,7 @@ class Services:
 
         lease = HeldLease(warehouse)
         self.place = place = Place(warehouse, lease)
+        self.worker_files = WorkerFiles(warehouse, lease)
         orphans = Orphans(warehouse, lease, place)
         self.writer = writer = OneWriter(warehouse, store, lease, place, orphans)
         queries = VersionQueries(warehouse, reads, store)

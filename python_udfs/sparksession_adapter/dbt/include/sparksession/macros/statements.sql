@@ -110,7 +110,7 @@
 {%- endmacro %}
 
 {# Iceberg table properties: the defaults overlaid by the model's own. #}
-{% macro _table_properties(defaults={}) -%}
+{% macro _properties_of_table(defaults={}) -%}
     {%- set properties = {
         'format-version': '2',
         'write.summary.partition-limit': '5000',
@@ -119,8 +119,12 @@
     } -%}
     {%- do properties.update(defaults) -%}
     {%- do properties.update(config.get('tblproperties') or {}) -%}
+    {%- do return(properties) -%}
+{%- endmacro %}
+
+{% macro _table_properties(defaults={}) -%}
     tblproperties (
-    {%- for key, value in properties.items() %}
+    {%- for key, value in _properties_of_table(defaults).items() %}
         {{ _sql_text(key) }} = {{ _sql_text(value) }}{{ ',' if not loop.last }}
     {%- endfor %}
     )

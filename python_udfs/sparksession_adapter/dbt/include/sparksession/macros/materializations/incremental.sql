@@ -72,6 +72,7 @@
             {%- do adapter.keyed.rebuild(model) -%}
         {%- endif -%}
         {%- do adapter.reading.note_context(model, context) -%}
+        {%- do _allow_worker_files(strategy_name, existing_relation, is_rebuild) -%}
         {%- call statement('main', language='python') -%}
             {{- compiled_code -}}
         {%- endcall -%}
@@ -96,13 +97,17 @@
     {%- if is_rebuild -%}
         {%- do adapter.taken_back.note_lookups(model, true) -%}
         {% do _drop_if_other_kind(existing_relation, 'table') %}
-        {%- call statement('main') -%}
-            {{ create_table_as(
-                False,
-                target_relation,
-                _first_rows(_rows_to_write(strategy_name, select_sql)),
-            ) }}
-        {%- endcall -%}
+        {%- if adapter.worker_files.are_written(model) -%}
+            {%- do adapter.worker_files.commit(model) -%}
+        {%- else -%}
+            {%- call statement('main') -%}
+                {{ create_table_as(
+                    False,
+                    target_relation,
+                    _first_rows(_rows_to_write(strategy_name, select_sql)),
+                ) }}
+            {%- endcall -%}
+        {%- endif -%}
         {% do _store_commit_report(target_relation) %}
     {%- elif redefined != 'accept' and adapter.reading.nothing_new(model, graph) -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
@@ -121,6 +126,7 @@
             {%- set strategy_macro = _replace_all_rows -%}
             {%- if model['language'] == 'python' -%}
                 {%- do adapter.keyed.rebuild(model) -%}
+                {%- do adapter.worker_files.give_up(model) -%}
                 {%- call statement('main', language='python') -%}
                     {{- compiled_code -}}
                 {%- endcall -%}
@@ -159,18 +165,22 @@
             {%- endif -%}
             {%- do _check_kept_values(given_columns, target_relation, target_columns) -%}
         {%- endif -%}
-        {%- call statement('main') -%}
-            {{ strategy_macro({
-                'target_relation': target_relation,
-                'temp_relation': staging_relation,
-                'unique_key': config.get('unique_key'),
-                'dest_columns': staged_columns or target_columns,
-                'target_columns': target_columns,
-                'plan': plan,
-                'incremental_predicates': config.get('predicates')
-                    or config.get('incremental_predicates'),
-            }) }}
-        {%- endcall -%}
+        {%- if adapter.worker_files.are_written(model) -%}
+            {%- do adapter.worker_files.commit(model) -%}
+        {%- else -%}
+            {%- call statement('main') -%}
+                {{ strategy_macro({
+                    'target_relation': target_relation,
+                    'temp_relation': staging_relation,
+                    'unique_key': config.get('unique_key'),
+                    'dest_columns': staged_columns or target_columns,
+                    'target_columns': target_columns,
+                    'plan': plan,
+                    'incremental_predicates': config.get('predicates')
+                        or config.get('incremental_predicates'),
+                }) }}
+            {%- endcall -%}
+        {%- endif -%}
         {% do _store_commit_report(target_relation) %}
     {%- endif -%}
 
@@ -207,6 +217,23 @@
         ~ "insert_overwrite, microbatch or the name of a macro get_incremental_<name>_sql, got '" ~
         strategy_name ~ "'. Example: incremental_strategy='append'"
     ) %}
+{% endmacro %}
+
+{# Let the workers of a Python model write its files, where its commit but adds rows. #}
+{% macro _allow_worker_files(strategy_name, existing_relation, is_rebuild) %}
+    {%- if (
+        strategy_name in ('append', 'append_or_merge')
+        and not config.get('contract').enforced
+        and not config.get('sort_by')
+        and (existing_relation is none or existing_relation.type == 'table')
+    ) -%}
+        {%- do adapter.worker_files.allow(
+            model,
+            is_rebuild,
+            _properties_of_table(_open_files()),
+            (model.description or none) if config.persist_relation_docs() else none,
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 {# The rows of a model's query as they are written: with its window's day, of its batch, looked at. #}

@@ -1,0 +1,209 @@
+"""Rows that tasks write as Parquet files of a table, as Spark's own writer would have left them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyarrow import Schema
+
+_LEVEL = 3  # of zstd, as Spark's writer has it
+_PAGE_ROWS = 20_000  # the same
+# rows by which it is judged whether a column's values repeat, and the share of its values that may
+# differ from each other
+_SAMPLED_ROWS, _MOST_DISTINCT = 20_000, 0.5
+
+
+class Files(NamedTuple):
+    """Where and how tasks write the files of a table.
+
+    Attributes:
+        folder: of the table's files.
+        schema: the table's columns in their order, each with its id in Iceberg.
+        partition: the column whose values have files of their own; None where there is none.
+        group_bytes: of rows in memory from which they are written as a row group.
+        held_bytes: the same of all partitions' rows that a task holds.
+        file_bytes: size from which a file is followed by another.
+        run: part of each file's name, that no other run has.
+    """
+
+    folder: str
+    schema: Schema
+    partition: str | None
+    group_bytes: int
+    held_bytes: int
+    file_bytes: int
+    run: str
+
+
+class WrittenFile(NamedTuple):
+    """A file that is written, and not yet part of its table.
+
+    Attributes:
+        path: absolute.
+        partition: the day of its rows; None where they have none, or the table no partitions.
+        offsets: where its row groups begin.
+    """
+
+    path: str
+    partition: str | None
+    offsets: list[int]
+
+
+class TaskFiles:
+    """The files of one task.
+
+    Args:
+        task: part of each file's name, that no other task or attempt of the run has.
+
+    Attributes:
+        held: bytes of the rows that wait for more of their day.
+    """
+
+    def __init__(self, files: Files, task: str) -> None:
+        self._files, self._task = files, task
+        self._partitions: dict[int | None, _Partition] = {}
+        self.held = self._count = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows of the table's columns."""
+        for value, part in self._by_partition(rows):
+            partition = self._partitions.get(value)
+            if partition is None:
+                day = None if value is None else str(np.datetime64(value, "D"))
+                partition = self._partitions[value] = _Partition(self, day)
+            self.held += partition.add(part)
+        while self.held > self._files.held_bytes:
+            largest = max(self._partitions.values(), key=lambda partition: partition.held)
+            self.held -= largest.write()
+
+    def close(self) -> list[WrittenFile]:
+        """Write what is held; all files of the task."""
+        return [file for part in self._partitions.values() for file in part.close()]
+
+    def new_path(self, value: str | None) -> Path:
+        """Of the next file of a partition."""
+        self._count += 1
+        folder = Path(self._files.folder)
+        if self._files.partition is not None:
+            folder /= f"{self._files.partition}={value or 'null'}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{self._task}-{self._files.run}-{self._count:05d}.parquet"
+
+    @property
+    def files(self) -> Files:
+        """Where and how they are written."""
+        return self._files
+
+    def _by_partition(self, rows: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:
+        """The rows of each partition, in their order."""
+        if self._files.partition is None:
+            yield None, rows
+            return
+        days = rows[self._files.partition].cast(pa.int32())
+        values = pc.unique(days)
+        if len(values) == 1:
+            yield values[0].as_py(), rows
+            return
+        for value in values:
+            same = pc.equal(days, value) if value.is_valid else pc.is_null(days)
+            yield value.as_py(), rows.filter(same)
+
+
+class _Partition:
+    """The rows of a task that lie in one partition."""
+
+    def __init__(self, task: TaskFiles, value: str | None) -> None:
+        self._task, self._value = task, value
+        self._rows: list[pa.Table] = []
+        self._writer: pq.ParquetWriter | None = None
+        self._path = Path()
+        self._written: list[WrittenFile] = []
+        self.held = 0
+
+    def add(self, rows: pa.Table) -> int:
+        """Hold rows, or write them; bytes that are held more, or less."""
+        before = self.held
+        self._rows.append(rows)
+        self.held += rows.nbytes
+        if self.held >= self._task.files.group_bytes:
+            self.write()
+        return self.held - before
+
+    def write(self) -> int:
+        """Write what is held as a row group; how many bytes were held."""
+        held, self.held = self.held, 0
+        rows = pa.concat_tables(self._rows)
+        self._rows = []
+        if self._writer is None:
+            self._path = self._task.new_path(self._value)
+            self._writer = pq.ParquetWriter(
+                self._path,
+                self._task.files.schema,
+                compression="zstd",
+                compression_level=_LEVEL,
+                store_schema=False,
+                store_decimal_as_integer=True,
+                use_dictionary=_with_dictionary(rows),
+                write_page_index=True,
+                max_rows_per_page=_PAGE_ROWS,
+            )
+        self._writer.write_table(rows, row_group_size=len(rows))
+        if self._path.stat().st_size >= self._task.files.file_bytes:
+            self._end_file(self._writer)
+        return held
+
+    def close(self) -> list[WrittenFile]:
+        """Write what is held; all files of the partition."""
+        if self._rows:
+            self.write()
+        if self._writer is not None:
+            self._end_file(self._writer)
+        return self._written
+
+    def _end_file(self, writer: pq.ParquetWriter) -> None:
+        writer.close()
+        self._writer = None
+        self._written.append(WrittenFile(str(self._path), self._value, _offsets(self._path)))
+
+
+def _with_dictionary(rows: pa.Table) -> list[str]:
+    """Paths of the columns whose values repeat: of others Spark's writer gives up its dictionary,
+    too, while Arrow's would keep one of a megabyte."""
+    first = rows.slice(0, _SAMPLED_ROWS).combine_chunks()
+    repeating = []
+    for name, column in zip(first.schema.names, first.columns, strict=True):
+        for path, values in _leaves(name, column.combine_chunks()):
+            there = values.drop_null()
+            if len(pc.unique(there)) <= len(there) * _MOST_DISTINCT:
+                repeating.append(path)
+    return repeating
+
+
+def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """What a column holds in Parquet: the path and the values of each."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", pc.struct_field(values, [field.name]))
+    elif pa.types.is_map(kind):
+        for part, found in (("key", values.keys), ("value", values.items)):
+            yield from _leaves(f"{path}.key_value.{part}", found)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", values.flatten())
+    else:
+        yield path, values
+
+
+def _offsets(path: Path) -> list[int]:
+    """Where a file's row groups begin."""
+    groups = pq.read_metadata(path)
+    columns = (groups.row_group(number).column(0) for number in range(groups.num_row_groups))
+    return [column.dictionary_page_offset or column.data_page_offset for column in columns]

@@ -1,0 +1,197 @@
+"""Rows of a typed model written as files in the workers; see files for what a file is like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.fast.files import Files, TaskFiles, WrittenFile
+from python_udfs.ingestion.fast.workers import (
+    FORMATS,
+    PLACE,
+    Tried,
+    is_chosen,
+    leave_to_spark,
+    library_versions,
+    path_of_rows,
+)
+from python_udfs.ingestion.formats.envelope import IDENTITY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from python_udfs.ingestion.fast.images import Layout
+    from python_udfs.ingestion.tables.source import TableSource
+
+WRITTEN = "written_file"  # a file as JSON, in a row that is no message
+# of a message and of its row, which the workers don't decode
+_KEPT = (
+    "event_time",
+    *IDENTITY,
+    "xid",
+    "batch_id",
+    "topic",
+    "partition_number",
+    "message_offset",
+    "load_id",
+)
+_NULL = ("reject_reason", "reject_payload")  # of a row that is proven
+
+
+def without_written(
+    messages: DataFrame, source: TableSource, layout: Layout, files: Files, twice_in: int
+) -> DataFrame:
+    """Let workers write the rows of a table's messages that they prove; the other messages, with
+    WRITTEN, and a row for each file, of which all but WRITTEN is null.
+
+    Args:
+        messages: of single rows' changes, in the format of the table's log.
+        twice_in: number of a worker's batches of which one batch is left to be decoded twice.
+    """
+    decode, known = FORMATS[source.format].decode, library_versions()
+    many, version = path_of_rows(source.format) is not None, source.schema_version
+    columns = messages.columns
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        # what is proven of the driver's libraries needn't hold of others
+        able = decode if library_versions() == known else leave_to_spark
+        task, tried, schema = TaskFiles(files, _task()), Tried(), None
+        for batch in batches:
+            schema = batch.schema
+            kept, rows = np.arange(0), None
+            if tried.is_worth_it and not is_chosen([batch[name] for name in PLACE], twice_in):
+                # whatever the decoder can't do, Spark does
+                with suppress(Exception):
+                    kept, rows = able(layout, batch["payload"], batch["op"], batch["event_time"])
+                tried.add(len(batch), len(np.unique(kept)))
+            if rows is not None and len(kept):
+                task.add(_table_rows(files, batch, kept, rows, version, many))
+            yield from _others(batch, kept, columns)
+        yield from _as_rows(task.close(), columns, schema)
+
+    # the newline, so that the workers read the texts where they lie
+    given = messages.withColumn("payload", F.concat("payload", F.lit("\n")))
+    kinds = [f"`{field.name}` {field.dataType.simpleString()}" for field in messages.schema]
+    return given.mapInArrow(write, ", ".join([*kinds, f"{WRITTEN} string"]))
+
+
+def written(rows: DataFrame, files: Files) -> list[WrittenFile]:
+    """Let workers write rows of a typed model, whoever has made them."""
+    names = files.schema.names
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskFiles(files, _task())
+        for batch in batches:
+            arrays = [batch[name].cast(files.schema.field(name).type) for name in names]
+            task.add(pa.Table.from_arrays(arrays, schema=files.schema))
+        yield from _as_rows(task.close(), [], None)
+
+    found = rows.select(*names).mapInArrow(write, f"{WRITTEN} string").collect()
+    return [file_of(row[0]) for row in found]
+
+
+def _task() -> str:
+    """The part of a task's file names that no other task or attempt of the run has."""
+    context = TaskContext.get()
+    assert context is not None  # it runs in a task
+    return f"{context.partitionId():05d}-{context.taskAttemptId()}"
+
+
+def _table_rows(
+    files: Files,
+    batch: pa.RecordBatch,
+    kept: np.ndarray,
+    rows: pa.StructArray,
+    version: int | None,
+    many: bool,
+) -> pa.Table:
+    """Proven rows with all columns of their table.
+
+    Args:
+        kept: numbers of the rows' messages among the batch.
+        version: the declaration's schema_version.
+        many: whether a message may have several rows, which are numbered in their order.
+    """
+    place = None if len(kept) == len(batch) and not many else pa.array(kept)
+    after = rows.field("after")
+    known = {field.name: after.field(field.name) for field in after.type}
+
+    def of_message(name: str) -> pa.Array:
+        return batch[name] if place is None else batch[name].take(place)
+
+    known |= {name: of_message(name) for name in _KEPT}
+    if many:
+        first = np.searchsorted(kept, kept)  # of each row: the first row of its message
+        known["row_number"] = pa.array(np.arange(len(kept)) - first, pa.int64())
+    op, time = of_message("op"), known["event_time"]
+    key = [known[name].cast(pa.string()) for name in ("binlog_position", "row_number")]
+    key = _joined(":", known["binlog_file"], *key)
+    table = _joined(".", of_message("database_name"), of_message("table_name"))
+    known |= {
+        "unique_key": key,
+        "before": rows.field("before"),
+        "cut_date": rows.field("cut_date"),
+        "metadata_changes": rows.field("changes"),
+        "op_type": op,
+        "metadata_op_type": op,
+        "metadata_commit_ts": time,
+        "metadata_table": table,
+        "schema_version": pa.repeat(pa.scalar(version, pa.int32()), len(kept)),
+    }
+    arrays = []
+    for field in files.schema:
+        is_null = field.name in _NULL
+        values = pa.nulls(len(kept), field.type) if is_null else known[field.name]
+        arrays.append(values if values.type == field.type else values.cast(field.type))
+    return pa.Table.from_arrays(arrays, schema=files.schema)
+
+
+def _joined(between: str, *texts: pa.Array) -> pa.Array:
+    """What Spark's concat_ws makes of the texts."""
+    return pc.binary_join_element_wise(*texts, between, null_handling="skip")
+
+
+def _others(
+    batch: pa.RecordBatch, kept: np.ndarray, columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a batch without those of `kept`."""
+    if len(kept) == len(batch):
+        return
+    is_other = np.ones(len(batch), bool)
+    is_other[kept] = False
+    others = batch.select(columns).filter(pa.array(is_other))
+    arrays = dict(zip(columns, others.columns, strict=True))
+    # without the newline
+    texts = pc.binary_slice(arrays["payload"].cast(pa.binary()), 0, -1)
+    arrays |= {"payload": texts.cast(pa.string()), WRITTEN: pa.nulls(len(others), pa.string())}
+    yield pa.RecordBatch.from_pydict(arrays)
+
+
+def _as_rows(
+    files: list[WrittenFile], columns: list[str], schema: pa.Schema | None
+) -> Iterator[pa.RecordBatch]:
+    """Files as rows whose columns but WRITTEN are null.
+
+    Args:
+        schema: of a batch with the columns; None where there are none.
+    """
+    if not files:
+        return
+    kinds = [] if schema is None else [schema.field(name).type for name in columns]
+    nulls = [pa.nulls(len(files), kind) for kind in kinds]
+    texts = pa.array([json.dumps(file) for file in files], pa.string())
+    yield pa.RecordBatch.from_arrays([*nulls, texts], names=[*columns, WRITTEN])
+
+
+def file_of(text: str) -> WrittenFile:
+    """A file from its row's WRITTEN."""
+    return WrittenFile(*json.loads(text))

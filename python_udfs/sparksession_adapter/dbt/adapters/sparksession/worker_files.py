@@ -1,0 +1,281 @@
+"""Files that the workers of a Python model write, and that its commit makes part of its table.
+
+Spark's own writer takes every row through Java once more: more than half of what a row costs that a
+worker has decoded. A model whose workers hold its rows in Arrow's form may let them write the files
+of its table. They are no part of the table until the model's commit, which takes all of them at
+once, with the properties that any commit of the model has, as Spark's would: an append, or in the
+first build and a rebuild the table itself. What a failed or killed run leaves behind are orphans,
+as with Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dbt.adapters.sparksession.edges import Foreign, Node
+from dbt.adapters.sparksession.flags import is_empty_run
+from dbt.adapters.sparksession.iceberg.metadata import active
+from dbt.adapters.sparksession.iceberg.transforms import Transform
+from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
+from dbt.adapters.sparksession.interrupts import check_may_begin
+from dbt.adapters.sparksession.session import is_remote, message_of, own_session
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
+from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import DbtRuntimeError
+from py4j.protocol import Py4JError
+
+FILE = "file:"
+TARGET_SIZE, TARGET_SIZE_DEFAULT = "write.target-file-size-bytes", 512 << 20
+GROUP_SIZE, GROUP_SIZE_DEFAULT = "write.parquet.row-group-size-bytes", 128 << 20
+# properties of a table that don't touch what its files are like, or that are heeded here
+HEEDED = re.compile(
+    r"(format-version|write\.(summary|distribution|metadata|spark|target-file|delete|update|merge)"
+    r"\b(?!\.metrics).*|write\.parquet\.row-group-size-bytes|gc\..*|commit\..*|read\..*|owner"
+    r"|history\..*|dbt\..*|comment|created-at|current-.*|default-.*|uuid)"
+)
+CODEC, ZSTD = "write.parquet.compression-codec", "zstd"
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+class FilePlace(NamedTuple):
+    """Where and how the files of a table are written.
+
+    Attributes:
+        folder: of its files, on this host or one that executors share.
+        schema: the table's columns, as JSON of Iceberg's table spec.
+        partition: the date column whose days have files of their own; None where there is none.
+        group_bytes: size of a row group.
+        file_bytes: size from which a file is followed by another.
+    """
+
+    folder: str
+    schema: str
+    partition: str | None
+    group_bytes: int
+    file_bytes: int
+
+
+class AddedFile(NamedTuple):
+    """A file that is written.
+
+    Attributes:
+        path: absolute.
+        day: of the partition column, as a date in ISO's form; None where it is null, or there is
+            no such column.
+        offsets: where its row groups begin.
+    """
+
+    path: str
+    day: str | None
+    offsets: Sequence[int]
+
+
+@dataclass
+class ModelFiles:
+    """What is held for a model until its commit.
+
+    Attributes:
+        makes_table: whether the commit makes the table, or makes it anew.
+        properties: the table's, where it is made.
+        comment: the same; None for none.
+        table: Iceberg's; None until the model's code asks for a place.
+        staged: Spark's, of a table that is made; None of a table that is there.
+        partition: see FilePlace.
+        added: the files.
+    """
+
+    makes_table: bool
+    properties: Mapping[str, str]
+    comment: str | None
+    table: Foreign = None
+    staged: Foreign = None
+    partition: str | None = None
+    added: list[AddedFile] = field(default_factory=list)
+
+
+class WorkerFiles:
+    """The files of the models that are being built."""
+
+    def __init__(self, warehouse: Warehouse, lease: HeldLease) -> None:
+        self._warehouse = warehouse
+        self._lease = lease
+        self._models: dict[str, ModelFiles] = {}
+
+    def allow(
+        self, model: Node, makes_table: bool, properties: Mapping[str, str], comment: str | None
+    ) -> None:
+        """Before a Python model's code runs: let its workers write files.
+
+        Args:
+            makes_table, properties, comment: see ModelFiles.
+        """
+        self._models[model["unique_id"]] = ModelFiles(makes_table, properties, comment)
+
+    def place(self, model: Node, frame: Foreign) -> FilePlace | None:
+        """Where the model's workers may write files; None where Spark has to write.
+
+        Args:
+            frame: a DataFrame with the columns of the model's table.
+        """
+        files = self._models.get(model["unique_id"])
+        session = self._warehouse.session()
+        if files is None or is_remote(session) or is_empty_run():
+            return None
+        if self._warehouse.credentials.folder() is None:
+            return None
+        with active(session):
+            if not files.makes_table:
+                name = f"{model['schema']}.{model['alias']}"
+                if not _has_columns(session.table(name).schema, frame.schema):
+                    return None
+                files.table = self._warehouse.loaded(name)
+            else:
+                columns = _plain_columns(model)
+                if columns is None:
+                    return None
+                files.staged = self._staged(model, frame, files, columns)
+                files.table = files.staged.table()
+            found = _place(session, files.table)
+        if found is None:
+            self._models.pop(model["unique_id"])
+            return None
+        files.partition = found.partition
+        return found
+
+    def add(self, model: Node, added: Iterable[AddedFile]) -> None:
+        """Note files that the model's workers have written."""
+        self._models[model["unique_id"]].added.extend(added)
+
+    def are_written(self, model: Node) -> bool:
+        """Whether the model's workers wrote its rows, so that Spark has none of them."""
+        files = self._models.get(model["unique_id"])
+        return files is not None and bool(files.added)
+
+    def give_up(self, model: Node) -> None:
+        """Let Spark write all of the model's rows after all, and delete what workers wrote."""
+        files = self._models.pop(model["unique_id"], None)
+        for file in [] if files is None else files.added:
+            os.remove(file.path)
+
+    def commit(self, model: Node) -> None:
+        """Make the files part of the model's table, in one commit.
+
+        Raises:
+            DbtRuntimeError: the run was stopped, or has lost its lease; or the table can't be
+                written.
+        """
+        files = self._models.pop(model["unique_id"])
+        session = self._warehouse.session()
+        java = session._jvm.org.apache.iceberg
+        own = own_session(self._warehouse.credentials)
+        try:
+            with active(session):
+                append = files.table.newAppend()
+                append.set("spark.app.id", session.sparkContext.applicationId)
+                for key in own.set_with(PROPERTY_SETTING):
+                    append.set(key, session.conf.get(PROPERTY_SETTING + key))
+                metrics = java.MetricsConfig.forTable(files.table)
+                for file in files.added:
+                    append.appendFile(_data_file(session, files, file, metrics))
+                check_may_begin()
+                self._lease.check()
+                append.commit()
+                if files.staged is not None:
+                    files.staged.commitStagedChanges()
+        except Py4JError as exc:
+            raise DbtRuntimeError(message_of(exc)) from exc
+        catalog = self._warehouse.credentials.catalog
+        session.catalog.refreshTable(f"{catalog}.{model['schema']}.{model['alias']}")
+
+    def _staged(
+        self, model: Node, frame: Foreign, files: ModelFiles, columns: Sequence[str]
+    ) -> Foreign:
+        """The table as Spark's `create or replace table .. as select` stages it."""
+        session = self._warehouse.session()
+        java, gateway = session._jvm, session.sparkContext._gateway
+        expressions = java.org.apache.spark.sql.connector.expressions
+        transforms = gateway.new_array(expressions.Transform, len(columns))
+        for place, column in enumerate(columns):
+            transforms[place] = expressions.Expressions.identity(column)
+        levels = gateway.new_array(java.java.lang.String, 1)
+        levels[0] = model["schema"]
+        name = java.org.apache.spark.sql.connector.catalog.Identifier.of(levels, model["alias"])
+        owner = java.org.apache.spark.util.Utils.getCurrentUserName()
+        properties = {**files.properties, "provider": "iceberg", "owner": owner}
+        if files.comment is not None:
+            properties["comment"] = files.comment
+        manager = session._jsparkSession.sessionState().catalogManager()
+        catalog = manager.catalog(self._warehouse.credentials.catalog)
+        columns_of_rows = frame._jdf.schema().asNullable()
+        return catalog.stageCreateOrReplace(name, columns_of_rows, transforms, properties)
+
+
+def _plain_columns(model: Node) -> list[str] | None:
+    """The columns of a model's `partition_by`; None where it names more than columns."""
+    given = model["config"].get("partition_by") or []
+    transforms = [Transform.read(text) for text in ([given] if isinstance(given, str) else given)]
+    if any(transform.function for transform in transforms):
+        return None
+    return [transform.column for transform in transforms]
+
+
+def _has_columns(held: Foreign, given: Foreign) -> bool:
+    """Whether Spark's schemas have the same columns, whether null or not."""
+    types, other = (
+        {column.name: column.dataType.simpleString() for column in schema}
+        for schema in (held, given)
+    )
+    return types == other
+
+
+def _place(session: Foreign, table: Foreign) -> FilePlace | None:
+    """Where the files of Iceberg's table are written; None where that needs Iceberg's own writer:
+    in a store, by other partitions than days, in an order, or by properties of its own."""
+    location = table.location().removeprefix(FILE)
+    location = f"/{location.lstrip('/')}" if location.startswith("/") else ""
+    properties, fields = table.properties(), list(table.spec().fields())
+    is_plain = all(HEEDED.fullmatch(key) or key == CODEC for key in properties)
+    is_plain &= properties.get(CODEC) in (None, ZSTD)
+    if not location or not is_plain or not table.sortOrder().isUnsorted() or len(fields) > 1:
+        return None
+    partition = None
+    for field_ in fields:
+        column = table.schema().findField(field_.sourceId())
+        if not field_.transform().isIdentity() or column.type().toString() != "date":
+            return None
+        partition = column.name()
+        if field_.name() != partition:
+            return None
+    return FilePlace(
+        folder=os.path.join(location, "data"),
+        schema=session._jvm.org.apache.iceberg.SchemaParser.toJson(table.schema()),
+        partition=partition,
+        group_bytes=int(properties.get(GROUP_SIZE) or GROUP_SIZE_DEFAULT),
+        file_bytes=int(properties.get(TARGET_SIZE) or TARGET_SIZE_DEFAULT),
+    )
+
+
+def _data_file(session: Foreign, files: ModelFiles, file: AddedFile, metrics: Foreign) -> Foreign:
+    """A file as Iceberg's manifests name it, with the metrics that its footer has."""
+    java = session._jvm.org.apache.iceberg
+    given = files.table.io().newInputFile(file.path)
+    builder = java.DataFiles.builder(files.table.spec()).withInputFile(given)
+    builder = builder.withFormat("parquet").withSplitOffsets(_longs(session, file.offsets))
+    builder = builder.withMetrics(java.parquet.ParquetUtil.fileMetrics(given, metrics))
+    if files.partition is not None:
+        day = NULL_PARTITION if file.day is None else file.day
+        builder = builder.withPartitionPath(f"{files.partition}={day}")
+    return builder.build()
+
+
+def _longs(session: Foreign, values: Sequence[int]) -> Foreign:
+    """Java's list of these; py4j would make small numbers Integer."""
+    array = session.sparkContext._gateway.new_array(session._jvm.long, len(values))
+    for place, value in enumerate(values):
+        array[place] = value
+    stream = session._jvm.java.util.stream
+    return stream.LongStream.of(array).boxed().collect(stream.Collectors.toList())
