@@ -15,7 +15,6 @@ WRITING = """
     import pyarrow.parquet as pq
     from dbt.adapters.sparksession.worker_files import AddedFile
     from pathlib import Path
-    from uuid import uuid4
 
     def model(dbt, session):
         dbt.config(materialized="incremental", incremental_strategy="append"{config})
@@ -25,16 +24,16 @@ WRITING = """
             return rows
         folder = Path(place.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"own-{{uuid4().hex}}.parquet"
+        path = folder / f"own-{{place.run}}.parquet"
         schema = pa.schema(
             pa.field(name, pa.int32(), metadata={{"PARQUET:field_id": str(number)}})
             for number, name in enumerate(["id", "v"], 1)
         )
         found = [row.asDict() for row in rows.collect()]
         pq.write_table(pa.Table.from_pylist(found, schema=schema), path)
-        dbt.add_files([AddedFile(str(path), None, [4])])
         if dbt.project_var("fails", False):
             raise ValueError("not today")
+        dbt.add_files([AddedFile(str(path), None, [4])])
         return rows if dbt.project_var("returns_them_too", False) else rows.where("false")
 """
 

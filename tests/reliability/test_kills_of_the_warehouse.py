@@ -1,11 +1,13 @@
 """The warehouse itself is killed while it builds random histories; one rerun makes it right.
 
-Each run is killed at a named step: once messages have landed, are decoded, counted, tested, once
-the version is published. What comes of it is compared with the plain-Python oracle.
+Each run is killed at a named step: once messages have landed, while they are decoded, once they are
+decoded, counted, tested, once the version is published. What comes of it is compared with the
+plain-Python oracle. KILLS_SEED plays the same histories again.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from pathlib import Path
@@ -19,6 +21,7 @@ from tests.support.warehouse import Warehouse, differing
 
 STEPS = {
     "landed": "OK created python incremental model dw.ods_binlog",
+    "writing": "START python incremental model dw.ods_shop__order_info",
     "decoded": "OK created python incremental model dw.ods_shop__order_info",
     "committed": "OK created sql incremental model dw.dws_trade__user_status_1d",
     "tested": "PASS a_day_has_each_user_and_status_once",
@@ -35,9 +38,12 @@ READ = """
 
 @pytest.mark.soak
 def test_one_rerun_of_the_warehouse_is_the_recovery(tmp_path: Path) -> None:
-    seed = random.SystemRandom().randrange(10**6)
-    print(f"\nseed {seed}")
-    chance, warehouse = random.Random(seed), Warehouse(tmp_path)
+    seed = int(os.environ.get("KILLS_SEED", random.SystemRandom().randrange(10**6)))
+    chance = random.Random(seed)
+    # whether workers write the typed rows, or Spark
+    least = chance.choice(["0", "never"])
+    warehouse = Warehouse(tmp_path, WORKER_DECODING_FROM=least)
+    print(f"\nseed {seed}, WORKER_DECODING_FROM={least}")
     levels, log = Levels(warehouse), tmp_path / "run.log"
     steps = [*STEPS, *chance.sample(list(STEPS), len(STEPS))]
     lines: list[bytes] = []
@@ -57,7 +63,7 @@ def test_one_rerun_of_the_warehouse_is_the_recovery(tmp_path: Path) -> None:
         wanted = oracle.counts_to_date(changes)
         run = start(warehouse, log, *MODELS)
         assert wait_for(run, log, STEPS[step], seconds=600)
-        time.sleep(0.5 * chance.random())
+        time.sleep((8 if step == "writing" else 0.5) * chance.random())
         with_java = chance.random() < 0.5
         kill(run, with_java)
         seen = warehouse.td("published.dws_trade__user_status_td")

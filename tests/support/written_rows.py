@@ -33,7 +33,7 @@ class Folder:
         java = frame.sparkSession._jvm.org.apache.iceberg
         schema = java.spark.SparkSchemaUtil.convert(frame._jdf.schema())
         text = java.SchemaParser.toJson(schema)
-        return FilePlace(str(self._path), text, "cut_date", 1 << 20, 1 << 28)
+        return FilePlace(str(self._path), text, "cut_date", 1 << 20, 1 << 28, "run")
 
     def add_files(self, added: Iterable[AddedFile]) -> None:
         self.added += added

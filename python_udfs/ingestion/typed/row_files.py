@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
-from uuid import uuid4
 
 from dbt.adapters.sparksession.evaluation import are_few, compile_again, leave_uncompiled
 from dbt.adapters.sparksession.session import checkpointed
@@ -76,7 +75,7 @@ class RowFiles:
             group_bytes=place.group_bytes,
             held_bytes=max(HELD_BYTES, place.group_bytes),
             file_bytes=place.file_bytes,
-            run=uuid4().hex,
+            run=place.run,
         )
         rest = checkpointed(without_written(messages, source, layout, self._files, twice_in))
         is_file = F.col(WRITTEN).isNotNull()

@@ -161,9 +161,9 @@ class SessionJobHelper(PythonJobHelper):
         are_written = self.services.worker_files.are_written(self.model)
         if are_written and (self._plan().python.merged or not frame.isEmpty()):
             raise ValueError(
-                f"{self.model['name']} returned rows, or asked to merge them, beside the files that "
-                "it gave to dbt.add_files(..), and the commit would lose them; write all rows into "
-                "files, or none"
+                f"{self.model['name']} returned rows, or asked to merge them, beside the files "
+                "that it gave to dbt.add_files(..), and the commit would lose them; write all rows "
+                "into files, or none"
             )
         is_still = self._plan().unchanged or left_out
         if self._incremental and changes_none and is_still and not are_written:

@@ -11,10 +11,11 @@ as with Spark.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 from dbt.adapters.sparksession.edges import Foreign, Node
 from dbt.adapters.sparksession.flags import is_empty_run
@@ -31,11 +32,12 @@ from py4j.protocol import Py4JError
 FILE = "file:"
 TARGET_SIZE, TARGET_SIZE_DEFAULT = "write.target-file-size-bytes", 512 << 20
 GROUP_SIZE, GROUP_SIZE_DEFAULT = "write.parquet.row-group-size-bytes", 128 << 20
-# properties of a table that don't touch what its files are like, or that are heeded here
-HEEDED = re.compile(
-    r"(format-version|write\.(summary|distribution|metadata|spark|target-file|delete|update|merge)"
-    r"\b(?!\.metrics).*|write\.parquet\.row-group-size-bytes|gc\..*|commit\..*|read\..*|owner"
-    r"|history\..*|dbt\..*|comment|created-at|current-.*|default-.*|uuid)"
+# how properties of a table begin that don't touch what its files are like, or are heeded here
+HEEDED = (
+    *("comment", "commit.", "dbt.", "format-version", "gc.", "history.", "owner", "read."),
+    *("write.delete.", "write.distribution-mode", "write.merge.", "write.metadata."),
+    *("write.parquet.row-group-size-bytes", "write.spark.fanout", "write.summary."),
+    *("write.target-file-size-bytes", "write.update."),
 )
 CODEC, ZSTD = "write.parquet.compression-codec", "zstd"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -50,6 +52,8 @@ class FilePlace(NamedTuple):
         partition: the date column whose days have files of their own; None where there is none.
         group_bytes: size of a row group.
         file_bytes: size from which a file is followed by another.
+        run: a part that each file's name must have, and no other run's files have: by it the files
+            are found that no commit takes.
     """
 
     folder: str
@@ -57,6 +61,7 @@ class FilePlace(NamedTuple):
     partition: str | None
     group_bytes: int
     file_bytes: int
+    run: str
 
 
 class AddedFile(NamedTuple):
@@ -84,7 +89,7 @@ class ModelFiles:
         comment: the same; None for none.
         table: Iceberg's; None until the model's code asks for a place.
         staged: Spark's, of a table that is made; None of a table that is there.
-        partition: see FilePlace.
+        place: where they are written; None as long as none is asked for.
         added: the files.
     """
 
@@ -93,7 +98,7 @@ class ModelFiles:
     comment: str | None
     table: Foreign = None
     staged: Foreign = None
-    partition: str | None = None
+    place: FilePlace | None = None
     added: list[AddedFile] = field(default_factory=list)
 
 
@@ -143,7 +148,7 @@ class WorkerFiles:
         if found is None:
             self._models.pop(model["unique_id"])
             return None
-        files.partition = found.partition
+        files.place = found
         return found
 
     def add(self, model: Node, added: Iterable[AddedFile]) -> None:
@@ -158,8 +163,9 @@ class WorkerFiles:
     def give_up(self, model: Node) -> None:
         """Let Spark write all of the model's rows after all, and delete what workers wrote."""
         files = self._models.pop(model["unique_id"], None)
-        for file in [] if files is None else files.added:
-            os.remove(file.path)
+        if files is not None and files.place is not None:
+            for path in Path(files.place.folder).rglob(f"*{files.place.run}*"):
+                path.unlink()
 
     def commit(self, model: Node) -> None:
         """Make the files part of the model's table, in one commit.
@@ -238,7 +244,7 @@ def _place(session: Foreign, table: Foreign) -> FilePlace | None:
     location = table.location().removeprefix(FILE)
     location = f"/{location.lstrip('/')}" if location.startswith("/") else ""
     properties, fields = table.properties(), list(table.spec().fields())
-    is_plain = all(HEEDED.fullmatch(key) or key == CODEC for key in properties)
+    is_plain = all(key.startswith(HEEDED) or key == CODEC for key in properties)
     is_plain &= properties.get(CODEC) in (None, ZSTD)
     if not location or not is_plain or not table.sortOrder().isUnsorted() or len(fields) > 1:
         return None
@@ -256,6 +262,7 @@ def _place(session: Foreign, table: Foreign) -> FilePlace | None:
         partition=partition,
         group_bytes=int(properties.get(GROUP_SIZE) or GROUP_SIZE_DEFAULT),
         file_bytes=int(properties.get(TARGET_SIZE) or TARGET_SIZE_DEFAULT),
+        run=uuid4().hex,
     )
 
 
@@ -266,9 +273,10 @@ def _data_file(session: Foreign, files: ModelFiles, file: AddedFile, metrics: Fo
     builder = java.DataFiles.builder(files.table.spec()).withInputFile(given)
     builder = builder.withFormat("parquet").withSplitOffsets(_longs(session, file.offsets))
     builder = builder.withMetrics(java.parquet.ParquetUtil.fileMetrics(given, metrics))
-    if files.partition is not None:
+    partition = None if files.place is None else files.place.partition
+    if partition is not None:
         day = NULL_PARTITION if file.day is None else file.day
-        builder = builder.withPartitionPath(f"{files.partition}={day}")
+        builder = builder.withPartitionPath(f"{partition}={day}")
     return builder.build()
 
 
