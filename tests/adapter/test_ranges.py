@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.inputs import Inputs
 from dbt.adapters.sparksession.reading.ranges import (
     RANGE_COUNT,
     VALUE_COUNT,
+    ColumnRanges,
     PruningColumn,
     bounds_query,
     merged_ranges,
@@ -18,6 +23,7 @@ from dbt.adapters.sparksession.reading.ranges import (
     values_and_ranges,
     widened,
 )
+from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import DbtProject
 
@@ -179,3 +185,20 @@ def test_a_condition_on_its_key_reaches_the_files_of_a_folded_table(make_project
     scan = plan[plan.index("filters=") :].partition("groupedBy")[0]
     assert "id >= 5" in scan
     assert "id = 9" in scan
+
+
+def test_rows_kept_by_another_thread_for_a_model_of_the_same_alias_are_others(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    credentials = make_project({}).credentials()
+    warehouse: Any = SimpleNamespace(
+        inputs=Inputs(), session=lambda: own_session(credentials).session
+    )
+    ranges = ColumnRanges(warehouse)
+    models = [{"alias": "x", "unique_id": f"model.small.{name}"} for name in ("full", "empty")]
+    rows = ranges.materialize_once(models[0], "batch", "select id as v from range(3)")
+    with ThreadPoolExecutor(1) as pool:
+        nothing = "select id as v from range(0)"
+        assert pool.submit(ranges.materialize_once, models[1], "batch", nothing).result() == rows
+    near = ranges.pruning_condition(rows, [vars(wanted())])
+    assert near == {"condition": "(c in (0, 1, 2))", "row_count": 3}

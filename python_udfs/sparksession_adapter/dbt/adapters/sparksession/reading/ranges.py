@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -279,8 +280,9 @@ class ColumnRanges:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        # names that materialize_once gave -> how many rows, where Spark's driver holds them
-        self._local: dict[str, int | None] = {}
+        # thread and name that materialize_once gave it -> how many rows, where Spark's driver holds
+        # them; another thread may build a model of the same alias in another schema
+        self._local: dict[tuple[int, str], int | None] = {}
 
     def materialize_once(self, model: Node, name: str, sql: str) -> str:
         """Name of a temporary view of a query's rows, which are computed once and kept until the
@@ -299,7 +301,7 @@ class ColumnRanges:
         local = as_local(rows)
         rows, count = (rows, rows.count()) if local is None else local
         building.kept_counts[view] = count
-        self._local[f"`{view}`"] = None if local is None else count
+        self._local[threading.get_ident(), f"`{view}`"] = None if local is None else count
         is_small = count * row_bytes(rows.schema) <= BROADCAST_BYTES
         (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
         return f"`{view}`"
@@ -368,7 +370,7 @@ class ColumnRanges:
         self, rows: str, columns: Sequence[PruningColumn]
     ) -> tuple[int, list[list[Range]]]:
         """How many rows there are, and of each column the bounds that they ask for."""
-        known_count = self._local.get(rows)
+        known_count = self._local.get((threading.get_ident(), rows))
         if known_count is not None:
             return known_count, self._bounds_of_each(rows, columns)
         row_count = 0
