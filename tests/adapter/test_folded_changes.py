@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.support.four_models import F, four_models, ids, land
+
 SMALL_TIERS = {"buckets": 2, "tier_runs": 2, "tier_rows": 20}
 # folds of a table's changes by a time of its own, which isn't when a change was made
 OF_CHANGES = {
@@ -63,3 +65,24 @@ def test_changes_of_a_view_over_a_keyed_table_are_refused_with_the_way_on(make_p
     )
     message = project.run("run", expect_ok=False).results["follows"].message
     assert "Take new_changes(..) of it and not of a view over it" in message
+
+
+def test_a_reader_that_is_behind_a_compaction_reads_on_when_versions_have_expired(make_project):
+    """The compaction commits nothing of how its rows are folded: the commits before it do."""
+    reader = """
+        {{ config(materialized='incremental', meta={'published': false}) }}
+        select id, row_kind, sign from {{ new_changes(ref('f')) }}
+    """
+    project = four_models(make_project, f=F, behind=reader)
+    for end in range(4, 9):
+        project.run("build")
+        land(project, end - 1, end)
+    project.run("build", "--exclude", "behind")
+    project.run("run-operation", "compact", "--args", "{select: f}")
+    project.run("run", "--select", "behind")
+    for end in range(9, 11):
+        land(project, end - 1, end)
+        project.run("build", "--exclude", "behind")
+    project.run("run-operation", "expire_versions", "--args", "{keep: 1, days: 0}")
+    project.run("run", "--select", "behind")
+    assert ids(project, "dw.behind") == list(range(10))

@@ -6,7 +6,11 @@ import random
 
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
-from dbt.adapters.sparksession.versions.retention import expired_snapshots, needed_to_go_back
+from dbt.adapters.sparksession.versions.retention import (
+    expired_snapshots,
+    needed_to_go_back,
+    needed_to_read_on,
+)
 
 
 def history(*expected: dict[str, str], head: int | None = None) -> History:
@@ -112,3 +116,10 @@ def test_rows_are_distinguished_by_the_columns_that_the_node_or_its_tests_name()
     merged = counts | {"config": {"unique_key": "id"}}
     assert key_of(merged, ["id", "day", "user"], keys["model.counts"]) == ["id"]
     assert key_of(None, ["id"]) == []
+
+
+def test_what_a_reader_has_read_shows_how_it_was_then() -> None:
+    """A compaction, which the reader stands at, speaks of nothing."""
+    runs = history({"fold.level": "0"}, {"fold.level": "1"}, {}, {"fold.level": "0"})
+    assert set(needed_to_read_on({3}, [runs])) == {2, 3}
+    assert set(needed_to_read_on({4, 9}, [runs, history({}, {})])) == {4}

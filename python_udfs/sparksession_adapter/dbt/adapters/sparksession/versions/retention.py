@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -97,19 +97,36 @@ def needed_to_go_back(
                 break  # it names all that the rows are made of
     for table, snapshot in snapshots.items():
         history = histories.get(table, NO_HISTORY)
-        unspoken = set().union(*map(_kept_properties, history.snapshots.values()))
-        waiting = read & history.snapshots.keys()
-        passed: list[int] = []
-        for commit in history.ancestry(snapshot):
-            passed.append(commit.id)
-            spoken = _kept_properties(commit) & unspoken
-            if spoken or commit.id in waiting:
-                yield from passed
-                passed.clear()
-            unspoken -= spoken
-            waiting.discard(commit.id)
-            if not unspoken and not waiting:
-                break
+        yield from _line_back(history, snapshot, read & history.snapshots.keys())
+
+
+def needed_to_read_on(read: Iterable[int], histories: Iterable[History]) -> Iterator[int]:
+    """Snapshots that show how readers have read a table: from each that they record the line back
+    to the commits that speak last of some property by then.
+
+    Args:
+        read: recorded as read; of any table.
+    """
+    for history in histories:
+        for snapshot in history.snapshots.keys() & set(read):
+            yield from _line_back(history, snapshot, set())
+
+
+def _line_back(history: History, snapshot: int, waiting: set[int]) -> Iterator[int]:
+    """The line of a table from a snapshot back to the commits that speak last of some property by
+    then, and to those that are waited for."""
+    unspoken = set().union(*map(_kept_properties, history.snapshots.values()))
+    passed: list[int] = []
+    for commit in history.ancestry(snapshot):
+        passed.append(commit.id)
+        spoken = _kept_properties(commit) & unspoken
+        if spoken or commit.id in waiting:
+            yield from passed
+            passed.clear()
+        unspoken -= spoken
+        waiting.discard(commit.id)
+        if not unspoken and not waiting:
+            break
 
 
 def read_snapshots(history: History) -> set[int]:
@@ -201,6 +218,7 @@ class Retention:
             for version in held:
                 named.update(needed_to_go_back(version.snapshots, histories))
             read = set().union(*map(read_snapshots, histories.values()), *going_back.values())
+            named.update(needed_to_read_on(read, histories.values()))
             gone = 0
             for table, history in histories.items():
                 expired = expired_snapshots(history, named, read)
