@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.versions.lease import Lease
 
 from tests.support.dbt_project import DbtProject
 from tests.support.four_models import F, four_models, ids, land
@@ -84,3 +86,27 @@ def test_what_a_candidate_holds_does_not_expire(project: DbtProject) -> None:
     is_published(project, 4)
     project.run("build")
     is_published(project, 7)
+
+
+@pytest.mark.in_turn
+def test_a_build_that_is_held_back_as_another_run_begins_keeps_that_from_writing(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is held back behind dbt's look for tables, and before that run takes the lease."""
+    land(project, 3, 5)
+    take, others = Lease.take, []
+
+    def take_behind_another_run(self: Lease, *given: Any, **named: Any) -> Any:
+        if not others:
+            others.append(None)
+            others.append(project.subprocess("build", vars=HELD))
+        return take(self, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lease, "take", take_behind_another_run)
+        refused = project.run("build", expect_ok=False)
+    assert others[-1].returncode == 0, others[-1].stdout
+    assert "A build is held back and waits for a decision" in str(refused.exception)
+    is_published(project, 3)
+    project.run("run-operation", "drop_candidate")
+    assert ids(project, "dw.apart") == [0, 1, 2]

@@ -12,6 +12,7 @@ from dbt.adapters.sparksession.versions.published import Versions
 from dbt.adapters.sparksession.versions.rollback import Rollback
 from dbt.adapters.sparksession.versions.store import CANDIDATE, VersionStore, differing_relations
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import DbtRuntimeError
 
 
 class Candidates:
@@ -32,6 +33,21 @@ class Candidates:
         self._place = place
         self._versions = versions
         self._rollback = rollback
+
+    def check_none_waits(self) -> None:
+        """Look for a build that is held back, behind the lease: until then another run may hold a
+        build back. dbt's own list of tables is older than the lease.
+
+        Raises:
+            DbtRuntimeError: there is such a build; the lease is given back.
+        """
+        if self._place.location_of(self._store.candidate_table) is None:
+            return
+        self._writer.give_back_lease()
+        raise DbtRuntimeError(
+            "A build is held back and waits for a decision: dbt run-operation publish_candidate or "
+            "dbt run-operation drop_candidate. dbt build with the var hold_back adds to it."
+        )
 
     def publish_candidate(self) -> list[str]:
         """Publish the build that is held back as the next version."""

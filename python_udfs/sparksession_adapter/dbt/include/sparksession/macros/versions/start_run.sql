@@ -20,18 +20,12 @@
     {% for line in adapter.cut_runs.check_flags(selected_resources) %}
         {% do log(line, info=true) %}
     {% endfor %}
-    {% set candidate = adapter.get_relation(
-        database=none, schema=target.schema, identifier='meta_candidate'
-    ) %}
-    {% if candidate is not none and not var('hold_back', false) %}
-        {% do exceptions.raise_compiler_error(
-            'A build is held back and waits for a decision: dbt run-operation publish_candidate or '
-            ~ 'dbt run-operation drop_candidate. dbt build with the var hold_back adds to it.'
-        ) %}
-    {% endif %}
     {% set note = adapter.writer.take_lease() %}
     {% if note %}
         {% do log(note, info=true) %}
+    {% endif %}
+    {% if not var('hold_back', false) %}
+        {% do adapter.candidates.check_none_waits() %}
     {% endif %}
     {% do return('') %}
 {% endmacro %}
