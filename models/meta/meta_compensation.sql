@@ -26,6 +26,7 @@ compensated as (
     from commits
         lateral view
         explode(split(commits.summary['asked.partitions'], ',')) asked as day
+    where commits.is_standing
 )
 
 select * from compensated

@@ -11,6 +11,7 @@ histories as (
         snapshot_id,
         committed_at,
         summary,
+        is_standing,
         count_if(parent_id is null) over (
             partition by table_name
             order by committed_at, snapshot_id
@@ -18,23 +19,35 @@ histories as (
     from commits
 ),
 
+-- what a table went back behind comes again, and is no later for that
+standing as (
+    select *
+    from (
+        select
+            *,
+            max(history_number) over (partition by table_name) as newest_number
+        from histories
+    ) as numbered
+    where is_standing or history_number < newest_number
+),
+
 -- the commits' own summaries list their days and the rows that each got; one that
 -- corrected rows has written others beside them, and notes what it brought
 days as (
     select
-        histories.table_name,
-        histories.history_number,
-        histories.snapshot_id,
-        histories.committed_at,
-        histories.summary['dbt.run'] as run_id,
+        standing.table_name,
+        standing.history_number,
+        standing.snapshot_id,
+        standing.committed_at,
+        standing.summary['dbt.run'] as run_id,
         try_cast(
             substr(pairs.property, length('partitions.cut_date=') + 1) as date
         ) as cut_date,
         case
-            when histories.summary['ods.changes_by_day'] is not null
+            when standing.summary['ods.changes_by_day'] is not null
                 then
                     from_json(
-                        histories.summary['ods.changes_by_day'],
+                        standing.summary['ods.changes_by_day'],
                         'map<string, bigint>'
                     )[substr(pairs.property, length('partitions.cut_date=') + 1)]
             else
@@ -44,11 +57,11 @@ days as (
                     ) as bigint
                 )
         end as change_count
-    from histories
+    from standing
         lateral view
         explode(
             map_filter(
-                histories.summary,
+                standing.summary,
                 (property, setting) -> startswith(property, 'partitions.cut_date=')
             )
         ) pairs as property, setting

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.dbt_project import REPO, DbtProject
+from tests.support.small_warehouse import PROJECT, RAW_SOURCE, make_raw
 
 FILES = {
     f"macros/{path.relative_to(REPO / 'macros')}": path.read_text(encoding="utf-8")
@@ -123,3 +124,67 @@ def test_topics_fit_a_pattern_as_the_typed_tables_read_it(
     asked = f"select topic from values {rows} as t(topic) where {{{{ _is_like('{pattern}') }}}}"
     compiled = project.run("compile", "--inline", asked).raw.results[0].node.compiled_code
     assert sorted(project.column(compiled)) == sorted(fnmatch.filter(topics, pattern))
+
+
+TABLES_OF_DAYS = ("dws_trade__user_coupon_1d", "dws_trade__user_status_1d")
+OF_DAYS = """
+    {{ config(
+        materialized='incremental', incremental_strategy='replace_partitions',
+        partition_by='cut_date', tblproperties={'write.summary.partition-limit': '100'},
+    ) }}
+    select cut_date, count(*) as n
+    from {{ changed_partitions(ref('ods_shop__a'), by='cut_date') }}
+    group by cut_date
+"""
+TYPED = """
+    {{ config(
+        materialized='incremental', partition_by='cut_date',
+        tblproperties={'write.summary.partition-limit': '100'},
+    ) }}
+    select id, date_add(date'2026-03-01', cast(id as int)) as cut_date
+    from {{ new_rows(source('raw', 'raw')) }}
+"""
+OF_META = """
+    models:
+      - {name: meta_compensation, config: {meta: {published: false}}}
+      - {name: meta_late_data, config: {meta: {published: false}}}
+"""
+
+
+def test_what_a_table_went_back_behind_is_neither_done_nor_late(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    of_meta = {
+        f"models/{name}.sql": (REPO / f"models/meta/{name}.sql").read_text(encoding="utf-8")
+        for name in ("meta_compensation", "meta_late_data")
+    }
+    of_meta["macros/quality/typed_models.sql"] = (
+        "{% macro typed_models() %}{% do return([ref('ods_shop__a')]) %}{% endmacro %}"
+    )
+    settings = PROJECT + "    vars: {business_zone: UTC, open_window_days: 3}\n"
+    project = make_project(
+        {path: text for path, text in FILES.items() if path.startswith("macros")}
+        | of_meta
+        | {f"models/{name}.sql": OF_DAYS for name in TABLES_OF_DAYS}
+        | {"models/ods_shop__a.sql": TYPED, "models/_models.yml": RAW_SOURCE + OF_META}
+        | {"dbt_project.yml": settings}
+    )
+    make_raw(project)
+    project.query("insert into dw.raw values (0), (1)")
+    project.run("build")
+    days = {"compensate_days": ["2026-03-01"], "compensate_request": "some days"}
+    project.run("run", "--select", *TABLES_OF_DAYS, vars=days)
+    done = "select table_name, cast(cut_date as string) as day from dw.meta_compensation"
+    assert len(project.query(done)) == 2
+    project.query("insert into dw.raw values (2), (3), (9)")
+    project.run("build")
+    late = "select cut_date, change_count from dw.meta_late_data"
+    assert project.query(late) == []
+    project.run("run-operation", "roll_back", "--args", "{version: 1}")
+    project.run("build")
+    assert project.query(done) == []
+    assert project.query(late) == []
+    project.query("insert into dw.raw values (4)")
+    project.run("build")
+    (found,) = project.query(late)
+    assert (str(found["cut_date"]), found["change_count"]) == ("2026-03-05", 1)
