@@ -11,6 +11,8 @@ from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.versions.lease import Lease
 from dbt.adapters.sparksession.versions.orphans import Orphans
 from dbt.adapters.sparksession.versions.processes import process_mark
+from dbt.adapters.sparksession.versions.published_views import PublishedViews
+from dbt.adapters.sparksession.versions.store import Version
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 from tests.support.dbt_project import DbtProject
@@ -100,3 +102,28 @@ def test_a_version_is_refused_that_another_run_has_published_meanwhile(
     project.query("delete from dw.meta_version where version = 2")
     project.run("build")
     assert project.column("select n from published.total") == [11]
+
+
+@pytest.mark.parametrize("first", ["run", "build"])
+def test_views_of_a_publication_that_stopped_halfway_are_written_by_whatever_comes_next(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """A view whose columns have changed knows the version before alone until then."""
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    project.write({"models/total.sql": "select sum(n) as n, 1 as more from {{ ref('days') }}"})
+    write_views = PublishedViews.write_views
+
+    def stops(
+        self: PublishedViews, version: Version, names: Any, before: Version | None = None
+    ) -> None:
+        if before is None:
+            raise RuntimeError("it stops here")
+        write_views(self, version, names, before)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PublishedViews, "write_views", stops)
+        assert "it stops here" in str(project.run("build", expect_ok=False).exception)
+    assert project.column("select max(version) from dw.meta_version") == [2]
+    project.run(first, "--select", "rows")
+    assert project.query("select * from published.total") == [{"n": 10, "more": 1}]

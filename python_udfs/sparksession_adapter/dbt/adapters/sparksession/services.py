@@ -102,6 +102,7 @@ class Services:
         self.versions = versions = Versions(
             warehouse, batches, store, lease, queries, comparison, tests=tests
         )
+        writer.write_views = versions.views.write_all
         self.rollback = rollback = Rollback(
             warehouse, keyed, reads, store, lease=lease, writer=writer, versions=versions
         )

@@ -17,12 +17,15 @@ class HeldLease:
     Attributes:
         lease: None while this run doesn't hold it.
         took_over: the holder before this run, if that holder was presumed dead.
+        has_views_to_write: whether this run made a version the newest whose views it hasn't
+            written yet.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self.lease: Lease | None = None
         self.took_over: Holder | None = None
+        self.has_views_to_write = False
 
     @property
     def table(self) -> str:

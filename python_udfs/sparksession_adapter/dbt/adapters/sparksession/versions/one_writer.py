@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -48,6 +48,8 @@ class OneWriter:
         self._lease = lease
         self._place = place
         self._orphans = orphans
+        # writes the views of the newest version
+        self.write_views: Callable[[], None] = lambda: None
 
     def take_lease(self, is_recovery: bool = False) -> str | None:
         """Make this run the warehouse's one writer; a note where a dead run's lease was taken
@@ -113,8 +115,9 @@ class OneWriter:
             )
 
     def give_back_lease(self, results: Sequence[Any] = ()) -> None:
-        """Let others write. What a dead run before, or nodes of this run that failed, had written
-        and not committed is deleted first.
+        """Let others write. First what a dead run before, or nodes of this run that failed, had
+        written and not committed is deleted, and the views of a publication that stopped halfway
+        are written.
 
         Args:
             results: dbt's results of the run's nodes.
@@ -129,6 +132,8 @@ class OneWriter:
                 self._lease.confirm()
                 if self._lease.lease.saw_end:
                     self._orphans.tidy_after(self._lease.took_over)
+            if self._lease.took_over is not None or self._lease.has_views_to_write:
+                self._end_publication()
             failed = [result.node for result in results if str(result.status) == "error"]
             self._orphans.tidy_tables(
                 stored_table(node.schema, node.alias, node.config.get("materialized"))
@@ -140,6 +145,18 @@ class OneWriter:
             lease, self._lease.lease, self._lease.took_over = self._lease.lease, None, None
             lease.give_back()
             end_at_sigterm()
+
+    def _end_publication(self) -> None:
+        """Write all views: the run before may have stopped behind its publication, and a run that
+        publishes writes those alone that it changes."""
+        try:
+            self.write_views()
+        except Exception as exc:
+            reason = message_of(exc).partition("\n")[0]
+            logger.warning(
+                "The views of the newest version couldn't be written again, and some may fail for "
+                f"readers ({reason}); dbt run-operation register_tables writes them."
+            )
 
     @contextmanager
     def writing(self, is_recovery: bool = False) -> Iterator[None]:

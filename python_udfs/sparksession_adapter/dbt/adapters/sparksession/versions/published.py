@@ -155,9 +155,7 @@ class Versions:
         late = sorted(older)
         if not changed and late == before.stale:
             if before.version:
-                missing = self.views.views_to_write(before)
-                took_over = self._lease.took_over is not None
-                self.views.write_views(before, before.queries if took_over else missing)
+                self.views.write_views(before, self.views.views_to_write(before))
             return self._outcome(stale=late)
         if late and not allow_behind:
             return self._unpublished(self._inputs.behind_problem(older, published, lost))
@@ -279,13 +277,14 @@ class Versions:
         self._lease.confirm()  # views take a while, in which this run may have slept
         self._append(version, self._store.version_table)
         self._store.set_newest(version)
+        self._lease.has_views_to_write = True
         missing = self.views.views_to_write(version)
-        # the run before may have stopped right here; and a view that never changes would look at
-        # ever more versions
-        if self._lease.took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
+        # a view that never changes would look at ever more versions
+        if version.version % ALL_VIEWS_EVERY == 0:
             self.views.write_views(version, version.queries)
         else:
             self.views.write_views(version, sorted({*changed, *missing}))
+        self._lease.has_views_to_write = False
 
     def _append(self, version: Version, table: str) -> None:
         """Write a version's row; of the candidates one is held.

@@ -153,6 +153,13 @@ class PublishedViews:
         self._drop(own)
         return [wanted[view] for view in sorted(wanted.keys() - there.keys())]
 
+    def write_all(self) -> None:
+        """Write the views of the newest version, of which a run that stopped behind its publication
+        has written some: the others may fail for every reader."""
+        newest = self._store.version()
+        if newest is not None:
+            self.write_views(newest, newest.queries)
+
     def views_of_others(self) -> list[str]:
         """Published views that don't read this schema's versions, where there is no version.
 
