@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.versions import lease as lease_module
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import Lease
 from dbt.adapters.sparksession.versions.orphans import Orphans
 from dbt.adapters.sparksession.versions.processes import process_mark
@@ -73,6 +75,32 @@ def test_tidying_that_fails_neither_fails_a_run_nor_keeps_its_lease(
     assert reason in done.log
     assert "org.apache.hadoop" not in done.log
     assert lease_of(project, "next").take() is None
+
+
+def test_a_run_that_slept_after_a_model_had_begun_writes_it_no_more(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    project.query("insert into dw.raw select 10L")
+    check, seconds, slept = HeldLease.check, lease_module._seconds, [0.0]
+
+    def check_and_sleep(self: HeldLease) -> None:
+        check(self)
+        if self.lease is not None and not slept[0]:
+            project.query(
+                "update dw.meta_lease set generation = generation + 1, run_id = 'another', "
+                "host = 'elsewhere', owner = 'somebody'"
+            )
+            slept[0] = 1000.0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lease_module, "_seconds", lambda: seconds() + slept[0])
+        patch.setattr(HeldLease, "check", check_and_sleep)
+        failed = project.run("run", "--select", "rows", expect_ok=False)
+    assert "taken over by somebody on elsewhere" in f"{failed.exception}{failed.log}"
+    assert "Traceback" not in failed.log
+    assert project.column("select count(*) from dw.rows") == [10]
 
 
 @pytest.mark.parametrize("is_behind_the_look", [False, pytest.param(True, marks=pytest.mark.soak)])

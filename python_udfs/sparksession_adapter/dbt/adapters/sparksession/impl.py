@@ -322,6 +322,17 @@ class SparkSessionAdapter(SparkAdapter):
     def result_view(self, model: Mapping[str, Any]) -> str:
         return result_view(model["alias"])
 
+    def execute(
+        self, sql: str, auto_begin: bool = False, fetch: bool = False, limit: int | None = None
+    ) -> Any:
+        """As dbt's; not in a run that has slept since its node began, and lost its lease by that.
+
+        Raises:
+            LeaseRefusedError: another run has taken the lease over.
+        """
+        self.services.lease.check_statement()
+        return super().execute(sql, auto_begin, fetch, limit)
+
     # ---- nodes ---------------------------------------------------------------------------
 
     @property

@@ -89,7 +89,7 @@ class Services:
         self.cut_runs = CutRuns(warehouse)
         self.held_constraints = HeldConstraints(warehouse)
 
-        lease = HeldLease(warehouse)
+        self.lease = lease = HeldLease(warehouse)
         self.place = place = Place(warehouse, lease)
         self.worker_files = WorkerFiles(warehouse, lease)
         orphans = Orphans(warehouse, lease, place)

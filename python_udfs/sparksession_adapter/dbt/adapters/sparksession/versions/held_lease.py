@@ -38,6 +38,11 @@ class HeldLease:
             self.lease.check()
             self.lease.note_session()
 
+    def check_statement(self) -> None:
+        """Before a statement of a node that has begun: it may have slept since."""
+        if self.lease is not None:
+            self.lease.check()
+
     def confirm(self) -> None:
         """Before something is deleted or published: the same, and the table is asked."""
         if self.lease is not None:

@@ -106,6 +106,7 @@ class PublishedViews:
         session.sql(f"create namespace if not exists {schema}")
 
         def write(name: str) -> None:
+            self._lease.check_statement()
             queries, rows = {version.query_hashes[name]: version.queries[name]}, None
             if before is not None:
                 old = before.queries.get(name)
