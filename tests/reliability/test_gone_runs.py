@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import pytest
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.versions import lease as lease_module
+from dbt.adapters.sparksession.versions import orphans as orphans_module
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import Lease
 from dbt.adapters.sparksession.versions.orphans import Orphans
 from dbt.adapters.sparksession.versions.processes import process_mark
 from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.store import Version
+from dbt.adapters.sparksession.versions.strays import may_have_strays
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 from tests.support.dbt_project import DbtProject
@@ -155,3 +158,38 @@ def test_views_of_a_publication_that_stopped_halfway_are_written_by_whatever_com
     assert project.column("select max(version) from dw.meta_version") == [2]
     project.run(first, "--select", "rows")
     assert project.query("select * from published.total") == [{"n": 10, "more": 1}]
+
+
+def test_a_beat_of_the_lease_that_is_being_committed_is_no_stray(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A beat behind the look at the lease's table, and before that at its files."""
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    beats: list[Thread] = []
+    held: list[Lease] = []
+    take = Lease.take
+
+    def take_and_note(self: Lease, *given: Any, **named: Any) -> Any:
+        held.append(self)
+        return take(self, *given, **named)
+
+    def beat() -> None:  # as the lease's own thread does it
+        with held[0]._lock:
+            held[0]._beat()
+
+    def look_behind_a_beat(session: Any, table: Any, *given: Any) -> bool:
+        if str(table.name()).endswith(".dw.meta_lease"):
+            beats.append(Thread(target=beat))
+            beats[-1].start()
+            beats[-1].join(3)
+        return may_have_strays(session, table, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lease, "take", take_and_note)
+        patch.setattr(orphans_module, "may_have_strays", look_behind_a_beat)
+        project.run("run-operation", "remove_orphans")
+    assert len(beats) == 1
+    beats[0].join()
+    assert project.query("select run_id from dw.meta_lease") == [{"run_id": None}]
+    project.run("build")

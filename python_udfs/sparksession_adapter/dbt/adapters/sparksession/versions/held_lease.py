@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 from dbt.adapters.sparksession.versions.lease import (
     Holder,
     Lease,
@@ -30,6 +32,12 @@ class HeldLease:
     @property
     def table(self) -> str:
         return f"{self._warehouse.credentials.schema}.{LEASE_TABLE}"
+
+    def without_beats(self, table: str) -> AbstractContextManager[None]:
+        """Within it nothing writes a table, also where it is the lease's own."""
+        if self.lease is None or table != self.table:
+            return nullcontext()
+        return self.lease.without_beats()
 
     def check(self) -> None:
         """Before a node writes: whether the run that took the lease still has it. A takeover finds

@@ -9,7 +9,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -257,6 +258,13 @@ class Lease:
                     self._confirmed_at = asked_at
                 except Exception as exc:  # the next beat may come through
                     logger.warning("heartbeat of the lease failed: %s", exc)
+
+    @contextmanager
+    def without_beats(self) -> Iterator[None]:
+        """Within it the heart doesn't beat: the file of a beat that is being committed is named by
+        nothing yet, and would be taken for a stray."""
+        with self._lock:
+            yield
 
     def _is_dead(self, holder: Holder, wait: Callable[[float], Any]) -> bool:
         """Whether a holder has ended: as its host sees it, else by its heartbeat."""

@@ -116,6 +116,11 @@ class Orphans:
         return may_have_strays(self._warehouse.session(), loaded, since)
 
     def remove_from(self, table: str) -> int:
+        """Delete the files in a table's folder that no snapshot knows; how many they were."""
+        with self._lease.without_beats(table):
+            return self._remove_from(table)
+
+    def _remove_from(self, table: str) -> int:
         # taken before the lease is confirmed: what another run writes after a takeover is younger
         until = int(time.time() * 1000) + 1000
         self._place.check_delete(table)
