@@ -97,11 +97,21 @@ class Warehouse:
         return own_session(self.credentials).session
 
     def vars_of(self, node: Node) -> Json:
-        """The vars as a node sees them: the command line's before those of its package."""
-        declared = self.config.vars.to_dict()
-        of_package = declared.get(node["package_name"])
-        scoped = of_package if isinstance(of_package, dict) else {}
-        return {**declared, **scoped, **self.config.cli_vars}
+        """The vars as a node sees them: the command line's before those of the project, and these
+        before those that its package declares itself."""
+        return {**self.own_vars_of(node), **self.project_vars_of(node)}
+
+    def own_vars_of(self, node: Node) -> Json:
+        """The vars that the package of a node declares in a dbt_project.yml of its own."""
+        package = node["package_name"]
+        if package == self.config.project_name:
+            return {}
+        project = self.config.load_dependencies().get(package)
+        return {} if project is None else _scoped(project.vars.to_dict(), package)
+
+    def project_vars_of(self, node: Node) -> Json:
+        """The vars as a node sees them of the command line and the project."""
+        return {**_scoped(self.config.vars.to_dict(), node["package_name"]), **self.config.cli_vars}
 
     def set_snapshot_property(self, key: str, value: str) -> None:
         """Let the node's next commit carry key = value."""
@@ -304,3 +314,9 @@ class Warehouse:
     def manifest(self) -> Any:
         """dbt's manifest of the project."""
         return self._relations.get_macro_resolver()
+
+
+def _scoped(declared: Json, package: str) -> Json:
+    """Vars that a project declares, as a package sees them: what is declared for it comes first."""
+    of_package = declared.get(package)
+    return {**declared, **(of_package if isinstance(of_package, dict) else {})}

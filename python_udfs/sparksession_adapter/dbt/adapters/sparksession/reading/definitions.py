@@ -36,8 +36,10 @@ from dbt.adapters.sparksession.reading.named_values import (
     asks_what_may_change,
     may_call_any_var,
     python_reads,
+    shown,
     vars_called,
 )
+from dbt.adapters.sparksession.reading.package_vars import OF_VIEWS, OWN_VARS, vars_of_packages
 from dbt.adapters.sparksession.reading.session_settings import session_mark
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -95,8 +97,10 @@ TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w
 # what rows may go by where SQL hands the target on as a whole
 PARTS_OF_TARGET = ("name", "target_name", "profile_name", "schema", "database", "type")
 # parts of a definition that older adapters didn't note
-LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports", "all_vars", "hooks", "strategy")
-LONGEST_VALUE = 80  # characters of a var's value that a commit shows
+LATER_KEYS = (
+    *("meta", "read", "yaml", "graph", "handed", "imports", "all_vars", "hooks", "strategy"),
+    OWN_VARS,
+)
 
 
 def default_strategy(config: Settings) -> str:
@@ -123,12 +127,6 @@ def views_below(node: Node, nodes: Graph) -> list[Given]:
             seen.add(unique_id)
             waiting += found.depends_on.nodes
     return [nodes[unique_id] for unique_id in sorted(seen)]
-
-
-def shown(value: Given) -> str:
-    """A var's value as a commit shows it; a long one as a hash."""
-    text = json.dumps(value, sort_keys=True, default=str)
-    return text if len(text) <= LONGEST_VALUE else mark_of(text)
 
 
 def code_mark(code: str) -> str:
@@ -336,6 +334,8 @@ def differences(stored: Settings, now: Settings) -> list[str]:
         ("all_vars", "the vars, of which it names one by an expression"),
         ("hooks", "what its pre_hook sets in its session"),
         ("strategy", "the SQL of its incremental_strategy's macro"),
+        (OWN_VARS, "a var that its package declares"),
+        (OF_VIEWS, "a var of another package's view that it reads, or how that view is read"),
     ):
         # code that reads these now did so before, or it is other code: an older adapter noted none
         is_noted = key not in LATER_KEYS or key in stored
@@ -390,7 +390,7 @@ class Definitions:
         if model.get("language") != "sql" and "source" in (model["config"].get("meta") or {}):
             return {"sql": model["language"]}
         manifest: Foreign = self._warehouse.manifest()
-        values = self._warehouse.vars_of(model)
+        values = self._warehouse.project_vars_of(model)
         views = views_below(model, manifest.nodes)
         parents = (manifest.nodes.get(node) for node in model["depends_on"]["nodes"])
         metas = [parent.config.get("meta") or {} for parent in parents if parent is not None]
@@ -426,7 +426,8 @@ class Definitions:
                     now["meta"] = meta_mark([model["config"].get("meta") or {}, *metas])
             if imported:
                 now["imports"] = imported.mark
-        return now
+        macros, called = manifest.macros, now["vars"]
+        return now | vars_of_packages(self._warehouse, model, views, macros, called)
 
     def changes_of(self, model: Node) -> list[str]:
         """How a model is defined otherwise than when its stored rows were made, as phrases."""

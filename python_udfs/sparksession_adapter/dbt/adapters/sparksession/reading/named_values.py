@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 import yaml
-from dbt.adapters.sparksession.edges import Json
+from dbt.adapters.sparksession.edges import Given, Json
 from dbt.adapters.sparksession.python_code import parsed_code
 from dbt.adapters.sparksession.reading.macro_calls import (
     ASKS_ADAPTER,
@@ -17,6 +18,7 @@ from dbt.adapters.sparksession.reading.macro_calls import (
     has_as_value,
     passes_on,
 )
+from dbt.adapters.sparksession.sql import mark_of
 from jinja2 import TemplateSyntaxError, nodes
 
 # a var and its default, where that is a number, a text or a truth value
@@ -35,6 +37,13 @@ ASKS_ENVIRONMENT = ("getenv", f"{ENVIRONMENT}.get")
 ASKS_CATALOG = frozenset({"get_relation", "check_schema_exists", "list_schemas"})
 LOADS_RELATION = frozenset({"load_relation", "load_cached_relation", "check_schema_exists"})
 CLOCKS = frozenset({"datetime", "pytz"})  # of dbt's modules
+LONGEST_VALUE = 80  # characters of a var's value that a commit shows
+
+
+def shown(value: Given) -> str:
+    """A var's value as a commit shows it; a long one as a hash."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return text if len(text) <= LONGEST_VALUE else mark_of(text)
 
 
 def vars_called(texts: Iterable[str]) -> Json:

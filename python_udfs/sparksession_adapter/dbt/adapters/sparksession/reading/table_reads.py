@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.edges import Context, Foreign, Given, Graph, Json, Node
+from dbt.adapters.sparksession.edges import Context, Given, Graph, Json, Node
 from dbt.adapters.sparksession.evaluation import choose_evaluation, reads_few
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -64,19 +64,6 @@ class Reading:
     text: str
     reads: tuple[Read, ...] = ()
     is_rewrite: bool = False
-
-
-class _ConfigOf:
-    """`config` in the SQL of a view that is rendered for another node: what it sets is known."""
-
-    def __init__(self, config: Json) -> None:
-        self._config = config
-
-    def __call__(self, *_: Foreign, **__: Foreign) -> str:
-        return ""
-
-    def get(self, name: str, default: Given = None) -> Given:
-        return self._config.get(name, default)
 
 
 class TableReads:
@@ -465,8 +452,31 @@ class TableReads:
             found = self._warehouse.referred_source(node, names)
             return resolved("source", found, ".".join(names))
 
-        own = with_references(context, ref=ref, source=source)
+        # here, as dbt's contexts import adapters themselves
+        from dbt.context.providers import RuntimeConfigObject
+
+        own = with_references(self._context_of(node, context), ref=ref, source=source)
         # macros know of these what they know in the node that is built: their reads are its own
-        own = own | {"config": _ConfigOf(node["config"]), "model": node}
+        own["config"] = RuntimeConfigObject(self._warehouse.manifest().nodes[node["unique_id"]])
+        own |= {"model": node, "schema": node["schema"]}
+        own["this"] = self._warehouse.relation_of_node(node)
         own["context"] = own
         return readings.resolved(render_template(get_template(node["raw_code"], own), own)).strip()
+
+    def _context_of(self, node: Node, context: Context) -> Context:
+        """The context that a node's SQL has the macros and vars of its package in.
+
+        Args:
+            context: of the node that reads it.
+        """
+        reader = context.get("model") or {}
+        if reader.get("package_name") == node["package_name"]:
+            return context
+        # here, as dbt's contexts import adapters themselves
+        from dbt.context.providers import generate_runtime_model_context
+
+        manifest = self._warehouse.manifest()
+        found: Context = generate_runtime_model_context(
+            manifest.nodes[node["unique_id"]], self._warehouse.config, manifest
+        )
+        return found
