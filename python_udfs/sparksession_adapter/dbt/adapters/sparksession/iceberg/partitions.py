@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 from urllib.parse import unquote_plus
 
-from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.edges import Settings
+from dbt.adapters.sparksession.iceberg.history import Snapshot
+from dbt.adapters.sparksession.sql import literal, quoted
 
 PERIODS = ("month", "year")
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -148,6 +150,30 @@ def _literal_of(text: str, kind: str) -> str:
     if kind == "binary":
         return f"X'{base64.b64decode(text).hex().upper()}'"
     return f"{text}BD" if kind == "decimal" else literal(text)
+
+
+def touched_partitions(commits: Sequence[Snapshot], kinds: Settings) -> tuple[str | None, str]:
+    """The column that the partitions which commits changed go by first, and a SQL condition on the
+    rows of those partitions; None and "true" where they can't be determined.
+
+    Args:
+        kinds: column of the table -> type, one of pyspark's.
+    """
+    changed: set[str] = set()
+    for commit in commits:
+        partitions = commit.partitions() if commit.operation != "replace" else set()
+        if partitions is None:
+            return None, "true"
+        changed |= partitions
+    first = {tuple(partition_names(partition)[:1]) for partition in changed}
+    # the name of a transformed column isn't the column's
+    if len(first) != 1 or not first <= {(name,) for name in kinds}:
+        return None, "true"
+    ((name,),) = first
+    kind = kinds[name].simpleString()
+    if kind in UNNAMED:
+        return None, "true"
+    return name, partition_predicate(quoted(name), partition_values(name, changed), kind)
 
 
 def needs_kind(values: AbstractSet[str]) -> bool:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbt.adapters.sparksession.edges import Context, Foreign, Given, Json, Node, Settings
-from dbt.adapters.sparksession.iceberg.history import History, Snapshot
-from dbt.adapters.sparksession.iceberg.partitions import (
-    UNNAMED,
-    partition_names,
-    partition_predicate,
-    partition_values,
-)
+from dbt.adapters.sparksession.edges import Context, Foreign, Given, Json, Node
+from dbt.adapters.sparksession.iceberg.history import History
+from dbt.adapters.sparksession.iceberg.partitions import touched_partitions
+from dbt.adapters.sparksession.keyed.fitting import check_fits
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -48,30 +44,6 @@ from dbt_common.exceptions import CompilationError
 # strategies under which rows that are read again take the place of what was made of them
 REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
 OVERWRITING = "insert_overwrite"  # the partitions that its query gives take the place of others
-
-
-def touched_partitions(commits: Sequence[Snapshot], kinds: Settings) -> tuple[str | None, str]:
-    """The column that the partitions which commits changed go by first, and a SQL condition on the
-    rows of those partitions; None and "true" where they can't be determined.
-
-    Args:
-        kinds: column of the table -> type, one of pyspark's.
-    """
-    changed: set[str] = set()
-    for commit in commits:
-        partitions = commit.partitions() if commit.operation != "replace" else set()
-        if partitions is None:
-            return None, "true"
-        changed |= partitions
-    first = {tuple(partition_names(partition)[:1]) for partition in changed}
-    # the name of a transformed column isn't the column's
-    if len(first) != 1 or not first <= {(name,) for name in kinds}:
-        return None, "true"
-    ((name,),) = first
-    kind = kinds[name].simpleString()
-    if kind in UNNAMED:
-        return None, "true"
-    return name, partition_predicate(quoted(name), partition_values(name, changed), kind)
 
 
 @dataclass(frozen=True)
@@ -181,6 +153,7 @@ class ChangeReads:
         history = self._warehouse.input_history(read.table)
         if node is not None and kind == FOLDED:
             self._keyed.check_rebuilt(node, history.at(read.pinned))
+            check_fits(self._keyed, node, history.at(read.pinned))
         first = None if plan.rebuilds or not incremental else read.recorded
         if first is not None and (
             first not in history.snapshots
@@ -245,6 +218,9 @@ class ChangeReads:
                 f"select snapshot_id, committed_at from {table}.snapshots lists them."
             )
         end, model_id = last or history.head, model["unique_id"]
+        if node is not None and node["config"]["materialized"] == FOLDED:
+            for snapshot in filter(None, (first, end)):
+                check_fits(self._keyed, node, history.at(snapshot))
         key = KeyOfChanges(by)
         return self._changes(model_id, relation, node, history, first, end, key=key)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Given, Graph, Json, Node
 from dbt.adapters.sparksession.evaluation import choose_evaluation, reads_few
+from dbt.adapters.sparksession.keyed.fitting import check_fits
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
     KeyedTables,
@@ -367,6 +368,9 @@ class TableReads:
             return Reading(relation.render())
         history = self._warehouse.input_history(table).at(reading.reads[0].pinned)
         self._keyed.check_rebuilt(node, history)
+        # a version's query of older rows is only compared, or is of runs that the version holds
+        if as_of is None or "resource_type" in model:
+            check_fits(self._keyed, node, history)
         return replace(reading, text=self._keyed.folded_sql(node, history, reading.text))
 
     def _render_view(

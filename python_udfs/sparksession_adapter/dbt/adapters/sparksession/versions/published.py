@@ -37,6 +37,7 @@ from dbt.adapters.sparksession.versions.store import (
 )
 from dbt.adapters.sparksession.versions.version_inputs import VersionInputs
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import CompilationError
 from dbt_common.invocation import get_invocation_id
 
 THREADS = 4  # that ask at a run's end
@@ -125,7 +126,10 @@ class Versions:
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._warehouse.input_history, tables))
         for node in built:
-            text = self._tests.text_now(node, context)
+            try:
+                text = self._tests.text_now(node, context)
+            except CompilationError as exc:  # a keyed table that it reads has to be built, too
+                return self._unpublished(f"{node['name']} reads {exc.msg}".rstrip("."))
             if node["config"].get("materialized") != VIEW:
                 queries[self._warehouse.relation_of_node(node).render()] = text
             table = stored_table_of(node)

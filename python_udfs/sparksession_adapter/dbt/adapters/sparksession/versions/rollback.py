@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import History
+from dbt.adapters.sparksession.keyed.fitting import misfits
 from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.sql import literal
@@ -152,11 +153,21 @@ class Rollback:
                 continue  # nobody has built it, or not yet then
             if node["config"].get("materialized") == FOLDED:
                 self._warehouse.inputs.forget(node["unique_id"])
-                self.write_live_view(node, self._keyed.stored_sql(node))
+                self.write_live_view(node, self._query_of_runs(node, version))
             elif node["config"].get("materialized") == "view":
                 sql = self._reads.rendered(node, context, self._as_it_is)
                 self.write_live_view(node, sql)
         return lines
+
+    def _query_of_runs(self, node: Mapping[str, Any], version: Version) -> str:
+        """The query of a keyed table's view: as its runs were read then, where it is declared
+        otherwise by now."""
+        history, table = self._keyed.runs_history(node), stored_table_of(node)
+        is_of_then = history.head == version.snapshots.get(table)
+        if not is_of_then or not misfits(self._keyed, node, history):
+            return self._keyed.stored_sql(node)
+        name = self._warehouse.relation_of_node(node).render()
+        return version.queries[name].replace(f"{table} version as of {history.head}", table)
 
     def _as_it_is(self, node: Mapping[str, Any]) -> Any:
         """The relation of a node, which `pinned` in a view's SQL leaves as it is too: this is no
