@@ -239,3 +239,27 @@ def test_a_filter_of_before_the_kinds_were_stored_serves_keys_that_cannot_be_wid
     stored = Shape.read('{"key":["id"],"blocks":1,"hashes":3}')
     assert stored.hashes_as(["string"]) and not stored.hashes_as(["bigint"])
     assert Shape.for_keys(["id"], 1, 0.1, ["bigint"]).hashes_as(["bigint"])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "select * from {{ ref('views') }} where place > 10",
+        "select upper(view_id) as view_id from {{ ref('views') }}",
+    ],
+)
+def test_a_filter_of_a_view_of_the_rows_decides_nothing(make_project, rows: str) -> None:
+    of_view = files(expected_keys=1000)["models/views_seen.sql"].replace("'views'", "'some_views'")
+    project = make_project(
+        files(expected_keys=1000)
+        | {
+            "models/some_views.sql": "{{ config(meta={'row_wise': true}) }} " + rows,
+            "models/views_seen.sql": of_view,
+        }
+    )
+    make_views(project)
+    project.query("insert into src.views values ('a', date '2026-03-01', 1)")
+    project.run("run")
+    project.query("insert into src.views values ('a', date '2026-03-01', 2), ('b', null, 30)")
+    project.run("run")
+    assert sorted(project.column("select view_id from dw.views")) == ["a", "b"]

@@ -191,8 +191,8 @@ class KeyFilters:
         to be looked up.
 
         The filter knows the keys that the model had when it was last built; rows that it got since
-        then are reported. A filter that was made of rows which the model has lost, or in another
-        shape, isn't used.
+        then are reported. A filter that was made of rows which the model has lost, in another
+        shape, or of a view of its rows, which may lack some or hold other keys, isn't used.
 
         Raises:
             CompilationError: no such filter is declared.
@@ -206,6 +206,8 @@ class KeyFilters:
                 f"{model['name']}: filter must be the name of a folded model that is made by "
                 f"key_filter, got {name!r}"
             )
+        if node["depends_on"]["nodes"] != [model["unique_id"]]:
+            return None
         table, own_table = stored_table_of(node), f"{model['schema']}.{model['alias']}"
         history, own = self._warehouse.history(table), self._warehouse.history(own_table)
         stored = history.recorded(FILTER_PROPERTY)
