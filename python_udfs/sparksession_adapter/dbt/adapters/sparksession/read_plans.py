@@ -167,6 +167,8 @@ class News:
         texts: the parts of its query that read what is new.
         removals: those of them that may hold rows that have gone.
         of_tables: those of them that are what became of a table's rows, not the rows of a log.
+        of_views: views outside of the project that it asks what is new of: no commit records what
+            was read of them.
         unseen_by: key by which unseen_rows leaves out what the model's own table holds.
         given: the parts of its query that macros make right by themselves.
     """
@@ -180,6 +182,7 @@ class News:
     texts: frozenset[str] = frozenset()
     removals: frozenset[str] = frozenset()
     of_tables: frozenset[str] = frozenset()
+    of_views: frozenset[str] = frozenset()
     unseen_by: tuple[str, ...] = ()
     given: frozenset[GivenRows] = frozenset()
 

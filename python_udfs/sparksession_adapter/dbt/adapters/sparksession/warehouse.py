@@ -270,13 +270,19 @@ class Warehouse:
             return relation
         original = self.relation_of(name)
         self._of_originals[name] = node["unique_id"]
-        return relation.replace_path(schema=original.schema, identifier=original.identifier)
+        found = relation.replace_path(schema=original.schema, identifier=original.identifier)
+        return self._original(found, node)  # which may be a clone itself
 
     def get_relation(
         self, database: str | None, schema: str | None, identifier: str | None
     ) -> Any | None:
         """The relation as dbt's cache has it; None where there is no such table or view."""
         return self._relations.get_relation(database, str(schema), str(identifier))
+
+    def is_view(self, relation: Relation) -> bool:
+        """Whether a relation is a view that is there, whoever made it."""
+        known = self.get_relation(None, relation.schema, relation.identifier)
+        return known is not None and known.type == "view"
 
     def get_columns_in_relation(self, relation: Any) -> list[Any]:
         """Columns of a table, a view or a temporary view; [] where there is no such."""

@@ -103,7 +103,8 @@ class ChangeReads:
         graph = self._warehouse.manifest().flat_graph
         relation = self._warehouse.original_of(self._warehouse.relation_of(table), graph)
         node = self._warehouse.node_of(relation, graph)
-        if node is not None and node["config"]["materialized"] == "view":
+        is_view = node is not None and node["config"]["materialized"] == "view"
+        if is_view or (node is None and self._warehouse.is_view(relation)):
             raise CompilationError(
                 f"new_changes: {table} is a view, and a Python model reads the changes of tables "
                 "and folded models only. Take them of the table below the view."
@@ -147,8 +148,8 @@ class ChangeReads:
         reading = self._reads.read_table(model, stored, "all")
         by_partition = inputs.plan(model_id).by_partition.with_added(stored.render())
         plan = inputs.note(model_id, by_partition=by_partition)
-        if not reading.reads:  # a table without a commit, or none at all: Spark will say
-            return relation
+        if not reading.reads:
+            return self._of_no_commit(model_id, relation, stored)
         (read,) = reading.reads
         history = self._warehouse.input_history(read.table)
         if node is not None and kind == FOLDED:
@@ -182,6 +183,29 @@ class ChangeReads:
         text = changes.render()
         inputs.note_news_text(model_id, text, may_remove="'-D'" in text, of_table=first is not None)
         return changes
+
+    def _of_no_commit(self, model_id: str, relation: Relation, stored: Relation) -> Relation:
+        """What changed in a table without a commit: its rows, once it has some. Where there is no
+        table at all, Spark will say so.
+
+        Args:
+            stored: the table that holds the relation's rows.
+
+        Raises:
+            CompilationError: it is a view that isn't of the project.
+        """
+        known = self._warehouse.get_relation(None, stored.schema, stored.identifier)
+        if known is None:
+            return relation
+        if known.type == "view":
+            raise CompilationError(
+                f"new_changes: {stored.render()} is a view that isn't of the project, so what "
+                "changed in it is unknown; take the changes of the table below it, or make the "
+                "view a model."
+            )
+        rows = self._as_changes(relation.replace(read_by_default=None, reading=stored.render()))
+        self._warehouse.inputs.note_news_text(model_id, rows.render())
+        return rows
 
     def changes_between(
         self,

@@ -12,7 +12,7 @@ from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Settings
-from dbt.adapters.sparksession.read_plans import INDEX_PROPERTY, GivenRows, ReadPlan
+from dbt.adapters.sparksession.read_plans import INDEX_PROPERTY, GivenRows, News, ReadPlan
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
 from dbt.adapters.sparksession.reading.clock_queries import BATCH_BY_CLOCK, problem_of_clock
 from dbt.adapters.sparksession.reading.definitions import (
@@ -102,6 +102,24 @@ def may_add_all(model: Node) -> bool:
     return means_it or not model["depends_on"]["nodes"]
 
 
+def _check_recorded(model: Node, news: News) -> None:
+    """Refuse a model that would add what is new in a view outside of the project.
+
+    Raises:
+        CompilationError: no commit records what it has read of the view.
+    """
+    config = model["config"]
+    means_it = config.get(ADDS_ALL) or config.get(PARTIAL_RUNS)
+    if news.of_views and not news.unseen_by and not means_it:
+        raise CompilationError(
+            f"{model['name']} asks what is new in {', '.join(sorted(news.of_views))}, a view that "
+            "isn't of the project, so that no commit records what was read of it and each run "
+            "would add all its rows again; declare the table below it as the source, make the view "
+            "a model with `meta: {row_wise: true}`, or let unseen_rows(..) find the rows that are "
+            f"new; or, if all rows are meant, set {ADDS_ALL}=true in its config."
+        )
+
+
 class DefaultReads:
     """Reads what a bare ref or source names."""
 
@@ -152,6 +170,8 @@ class DefaultReads:
             if reads_part and not (asks_itself or config.get(PARTIAL_RUNS)):
                 raise CompilationError(replaces_by_a_part(model["name"]))
             return
+        if strategy in ADDING and not asks_itself:
+            _check_recorded(model, plan.news)
         if plan.news.is_asked:
             if not is_sql or config.get(PARTIAL_RUNS):
                 return
@@ -200,6 +220,8 @@ class DefaultReads:
         asks_itself = self._asks_itself(model, plan)
         if model["language"] == "sql" and not asks_itself:
             self._check_clock(model, plan, sql)
+        if counts_rows(fold) and not asks_itself:
+            _check_recorded(model, news)
         if news.given:
             self._check_given(model, plan, sql, adds=False)
         if INDEX_PROPERTY in plan.properties:

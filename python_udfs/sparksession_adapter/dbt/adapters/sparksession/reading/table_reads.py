@@ -227,8 +227,7 @@ class TableReads:
         relation = self._warehouse.original_of(
             self._warehouse.relation_of(table), self._warehouse.manifest().flat_graph
         )
-        known = self._warehouse.get_relation(None, relation.schema, relation.identifier)
-        if known is not None and known.type == "view":
+        if self._warehouse.is_view(relation):
             raise CompilationError(
                 f"new_rows: {table} is a view, and a Python model reads the new rows of tables "
                 "only. Take them of the table below the view."
@@ -304,6 +303,9 @@ class TableReads:
         history = self._warehouse.input_history(table)
         if history.head is None:  # no commit, or no table of Iceberg's
             inputs.note_unpinned(model_id, table)
+            if mode != "all" and self._warehouse.is_view(relation):
+                of_views = inputs.plan(model_id).news.of_views | {table}
+                inputs.note_news(model_id, of_views=of_views)
             return Reading(table)
         pinned = as_of(table) if as_of is not None else None
         if pinned is None:
