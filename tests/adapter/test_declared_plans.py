@@ -98,6 +98,23 @@ WRONG: list[tuple[Callable[[Any], Any], Any, set[str]]] = [
     ),
     (
         count_plan,
+        {
+            "dimensions": ["city"],
+            "measures": {
+                "rows": ROWS,
+                "share": AMOUNT | {"type": "double"},
+                "whole": AMOUNT | {"type": "BigInt"},
+                "plain": AMOUNT | {"type": "numeric(9,2)"},
+            },
+        },
+        {
+            "measure share must have an exact type, a decimal or a whole number: a sum of floats "
+            "depends on the order of its rows, and of what came and went a rest stays, got "
+            "{'aggregate': 'sum', 'column': 'amount', 'type': 'double'}",
+        },
+    ),
+    (
+        count_plan,
         {"dimensions": [1], "measures": {"rows": ROWS}},
         {"dimensions must be a list of column names, got [1]"},
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated
 
@@ -25,6 +26,12 @@ METRIC_EXAMPLE = (
     "measures: {pv: {aggregate: count}, uv: {aggregate: count_distinct, column: visitor_id}}}"
 )
 GRAINS = ["5m", "10m", "1h", "1d"]
+# types by which a sum doesn't depend on the order of its rows
+EXACT = re.compile(
+    r"\s*(?:tinyint|byte|smallint|short|int|integer|bigint|long"
+    r"|(?:decimal|dec|numeric)\s*(?:\([\d\s,]*\))?)\s*",
+    re.IGNORECASE,
+)
 LG_K = 12  # binary logarithm of how many values a sketch keeps
 
 NamedMapping = Annotated[
@@ -333,4 +340,10 @@ def _measure_problem(name: Given, measure: Settings, fields: type[Fields]) -> st
             measure=measure, column=measure.get("column"), lg_k=measure.get("lg_k")
         )
         return f"measure {name}{text}" if text.startswith(":") else f"measure {name} {text}"
+    if issubclass(fields, (Sum, MetricSum)) and not EXACT.fullmatch(measure["type"]):
+        return (
+            f"measure {name} must have an exact type, a decimal or a whole number: a sum of floats "
+            f"depends on the order of its rows, and of what came and went a rest stays, got "
+            f"{measure}"
+        )
     return None
