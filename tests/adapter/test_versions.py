@@ -197,6 +197,10 @@ def test_versions_are_listed_and_compared(project: DbtProject) -> None:
     assert "dw.b: 2 added, 0 removed, 0 changed" in output
     assert '+ {"id":3,"name":"A3"}' in output
     assert "dw.c" not in output
+    for operation, versions in (("diff_versions", "first: 1, last: 2, "), ("compact", "")):
+        chosen = f"{{{versions}select: no_table}}"
+        refused = project.run("run-operation", operation, "--args", chosen, expect_ok=False)
+        assert "got 'no_table'" in f"{refused.exception}{refused.log}", operation
 
 
 @pytest.mark.parametrize("columns_change", [False, pytest.param(True, marks=pytest.mark.soak)])

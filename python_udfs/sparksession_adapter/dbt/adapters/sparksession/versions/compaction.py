@@ -19,9 +19,16 @@ from dbt.adapters.sparksession.versions.published import Versions
 from dbt.adapters.sparksession.versions.rollback import Rollback
 from dbt.adapters.sparksession.versions.store import Version, VersionStore, differing_relations
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 SMALL_FILES = 5  # in one partition, from which on they are made one
+
+
+def _names_of(table: str) -> set[str]:
+    """What a stored table (schema.name), or the keyed table that it holds, may be called."""
+    names = {table, table.removesuffix(RUNS_SUFFIX)}
+    return names | {name.rpartition(".")[2] for name in names}
 
 
 class Compaction:
@@ -52,6 +59,9 @@ class Compaction:
         Args:
             select: one table's name; None for all.
             merge_runs: whether all runs of a folded model become one before.
+
+        Raises:
+            DbtRuntimeError: no table has that name.
         """
         select = a_name("select", select)
         lines: list[str] = []
@@ -60,11 +70,16 @@ class Compaction:
         with self._writer.writing():
             moved: dict[str, tuple[int, int]] = {}
             readings: dict[str, str] = {}
-            for table in all_tables(self._warehouse):
-                names = {table, table.rpartition(".")[2], table.removesuffix(RUNS_SUFFIX)}
-                names |= {name.rpartition(".")[2] for name in names}
+            tables = all_tables(self._warehouse)
+            chosen = [table for table in tables if select in (None, *_names_of(table))]
+            if select is not None and not chosen:
+                raise DbtRuntimeError(
+                    f"select must name a table or keyed table of the warehouse, got {select!r}: "
+                    f"it has {', '.join(table.removesuffix(RUNS_SUFFIX) for table in tables)}."
+                )
+            for table in chosen:
                 before = self._warehouse.history(table)
-                if (select is not None and select not in names) or before.head is None:
+                if before.head is None:
                     continue
                 self._place.check_delete(table)
                 node, merged = stored.get(table), ""

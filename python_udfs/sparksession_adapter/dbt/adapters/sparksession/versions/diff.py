@@ -77,13 +77,26 @@ class Differences:
         Args:
             select: one relation's name; None for all that differ.
             rows: how many rows of each are shown.
+
+        Raises:
+            DbtRuntimeError: neither version has what is to be compared.
         """
         select, rows = a_name("select", select), whole_number("rows", rows)
         old, new = self._store.known_version(first), self._store.known_version(last)
+        chosen = {
+            name
+            for name in old.queries.keys() | new.queries.keys()
+            if select is None or name.rpartition(".")[2] == select.rpartition(".")[2]
+        }
+        if not chosen:
+            raise DbtRuntimeError(
+                f"select must name a table or view of version {old.version} or {new.version}, "
+                f"got {select!r}: look for its name in diff_versions without select."
+            )
         keys = self.keys_by_name(context)
         lines = [f"version {old.version} -> version {new.version}"]
         for name in differing_relations(old.query_hashes, new.query_hashes):
-            if select is not None and name.rpartition(".")[2] != select.rpartition(".")[2]:
+            if name not in chosen:
                 continue
             if name not in old.queries or name not in new.queries:
                 lines.append(f"  {name}: {'new' if name in new.queries else 'gone'}")
