@@ -186,7 +186,7 @@ class ChangeReads:
 
     def _of_no_commit(self, model_id: str, relation: Relation, stored: Relation) -> Relation:
         """What changed in a table without a commit: its rows, once it has some. Where there is no
-        table at all, Spark will say so.
+        table at all, Spark reports that.
 
         Args:
             stored: the table that holds the relation's rows.
