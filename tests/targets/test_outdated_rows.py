@@ -86,3 +86,43 @@ def test_a_table_that_no_exposure_names_any_more_is_reported(project: DbtProject
     assert project.column("select count(*) from serving.open_offers") == [1]
     project.query("drop table serving.open_offers")
     assert "no exposure publishes it" not in project.run("run-operation", "publish_to").log
+
+
+def test_rows_of_a_view_that_is_no_model_are_those_of_now(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    """Such a view has no snapshot: a version has whatever it gives when it is read."""
+    files = {
+        "dbt_project.yml": PROJECT,
+        "models/prices.sql": "select id, price from {{ source('other', 'prices') }}",
+        "models/_models.yml": """
+            version: 2
+            sources:
+              - name: other
+                tables: [{name: prices}]
+            exposures:
+              - name: prices_in_serving
+                type: application
+                owner: {name: data}
+                depends_on: [ref('prices')]
+                config: {meta: {publish: {target: serving, key: [id]}}}
+        """,
+    }
+    project = make_project(files, publish_targets="serving=iceberg")
+    project.query("create namespace other")
+    project.query("create table other.rows (id int, price int) using iceberg")
+    project.query("create view other.prices as select id, price from other.rows")
+
+    def held() -> dict[int, int]:
+        return {row["id"]: row["price"] for row in project.query("select * from serving.prices")}
+
+    project.query("insert into other.rows values (1, 10), (2, 20)")
+    project.run("build")
+    assert held() == {1: 10, 2: 20}
+    project.query("update other.rows set price = 11 where id = 1")
+    project.query("delete from other.rows where id = 2")
+    project.run("run-operation", "publish_to")
+    assert held() == {1: 11}
+    project.query("insert into other.rows values (3, 30)")
+    project.run("build")
+    assert held() == {1: 11, 3: 30}

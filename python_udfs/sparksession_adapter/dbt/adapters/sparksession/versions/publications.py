@@ -16,6 +16,7 @@ from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.project_code import project_module
 from dbt.adapters.sparksession.reading.changes import ChangeReads
+from dbt.adapters.sparksession.reading.relations_named import moving_reads, relations_named
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
@@ -270,8 +271,8 @@ class Publications:
     ) -> Iterator[TableUpdate]:
         """What a table has to receive, in order: nothing where it holds the version.
 
-        All rows each time where the clock is asked for them: a store has those of the time of its
-        publication, which the version doesn't give again.
+        All rows each time where they may be others while the version stays: a store has those of
+        the time of its publication, which the version doesn't give again.
         """
         key = self._row_key(publication, self._kinds(version.queries[name]))
         before = self._version_of_mark(name, key, held.version, held.mark)
@@ -282,8 +283,7 @@ class Publications:
                 return
             yield self._part(publication, name, before, begun, context)
             before, held = begun, StoreState(begun.version, _mark(begun, name, key))
-        asks_clock = goes_by_clock(version.queries[name])
-        if held.mark in _marks(version, name, key) and not asks_clock:
+        if held.mark in _marks(version, name, key) and not self._moves(version.queries[name]):
             if held.version != version.version:
                 yield TableUpdate(publication, version.version, held.mark, None, False, {})
             return
@@ -384,7 +384,7 @@ class Publications:
 
     def _version_of_mark(self, name: str, key: str, number: int, mark: str) -> Version | None:
         """The version of that number, where it has that mark; None where it isn't known, or
-        another warehouse's, its rows have another key, or the clock is asked for them."""
+        another warehouse's, its rows have another key, or may be others by now."""
         if not mark:
             return None
         try:
@@ -392,7 +392,15 @@ class Publications:
         except DbtRuntimeError:
             return None
         fits = version.version == int(number) and mark in _marks(version, name, key)
-        return version if fits and not goes_by_clock(version.queries[name]) else None
+        return version if fits and not self._moves(version.queries[name]) else None
+
+    def _moves(self, text: str) -> bool:
+        """Whether a query may give other rows while its version stays: it asks the clock, or reads
+        what no snapshot holds, as a view of another project."""
+        session = self._warehouse.session()
+        # a name of one part is that of a CTE
+        reads = any(len(parts) > 1 for parts in relations_named(session, text))
+        return goes_by_clock(text) or reads or bool(moving_reads(session, text))
 
 
 def _mark(version: Version, name: str, key: str) -> str:
