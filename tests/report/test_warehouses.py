@@ -128,3 +128,15 @@ def summed(rows: list[tuple[date, str, int]]) -> dict[tuple[date, str], int]:
     for day, kind, n in rows:
         found[day, kind] += n
     return found
+
+
+def test_a_store_that_was_brought_back_to_an_older_version_holds_that(project: DbtProject) -> None:
+    project.query("create namespace dw")
+    project.query("""
+        create table dw.meta_publication as
+        select 'serving' as target, 'orders' as table_name, col1 as version, col2 as published_at
+        from values (2, timestamp '2026-03-02 10:00:00'), (5, timestamp '2026-03-05 10:00:00'),
+            (3, timestamp '2026-03-06 10:00:00')
+    """)
+    [row] = facts_of(project).rows["publications"]
+    assert (row["version"], row["published_at"].day) == (3, 6)
