@@ -130,6 +130,25 @@ def summed(rows: list[tuple[date, str, int]]) -> dict[tuple[date, str], int]:
     return found
 
 
+def test_rows_without_a_day_are_of_the_curves_too(project: DbtProject) -> None:
+    """Of a table that has a table of its totals, and of a table that has none."""
+    project.query("create namespace dw")
+    project.query(f"""
+        create table dw.of_days using iceberg partitioned by (cut_date) as
+        select col1 as cut_date, 'a' as kind, cast(col2 as bigint) as n_change,
+            cast(col2 as decimal(20, 2)) as amount_change
+        from values (date '{TODAY}', 2), (date '2020-01-01', 3), (cast(null as date), 5)
+    """)
+    project.query("""
+        create view dw.to_date as
+        select kind, sum(n_change) as n, sum(amount_change) as amount from dw.of_days group by kind
+    """)
+    facts = facts_of(project, DAYS, ALONE, TOTALS)
+    for name in ("of_days", "alone"):
+        [point] = to_date(facts.counts[name], "n")
+        assert (point["cut_date"], point["n"]) == (TODAY, 10), name
+
+
 def test_a_store_that_was_brought_back_to_an_older_version_holds_that(project: DbtProject) -> None:
     project.query("create namespace dw")
     project.query("""

@@ -273,7 +273,7 @@ def count_query(counted: Counted, newest: date | None = None, totals: Counted | 
         before = f"""
             union all
             select cast(null as date), {value}, {sums} from {counted.table}
-            where not {shown} group by 2
+            where not {shown} or {DAY} is null group by 2
         """
     elif reads_before and totals is not None:
         # the totals, from which the days that were read are taken
