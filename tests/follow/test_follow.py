@@ -320,6 +320,23 @@ def test_changed_files_of_the_project_are_taken_at_the_next_look(followed: Follo
         assert not follower.step()
 
 
+@pytest.mark.parametrize("of_project", [True, False])
+def test_the_business_day_is_that_of_the_projects_zone_from_the_first_look_on(
+    followed: Followed, of_project: bool
+) -> None:
+    zone = {"business_zone": "-05:00"}
+    declared = f"    vars: {json.dumps({'small': zone} if of_project else zone)}\n"
+    followed.project.write({"dbt_project.yml": PROJECT + declared})
+    followed.land(0, 1)
+    followed.time = datetime(2026, 3, 2, 4, 59, tzinfo=UTC)
+    with followed.following() as follower:
+        assert follower.step()
+        assert not follower.step()
+        followed.time = datetime(2026, 3, 2, 5, 1, tzinfo=UTC)
+        assert follower.step(), "another business day has begun"
+        assert not follower.step()
+
+
 def test_a_stop_lets_no_further_node_begin_and_gives_the_lease_back(followed: Followed) -> None:
     followed.land(0, 1)
     with followed.following() as follower:

@@ -146,9 +146,10 @@ class Builds:
         return [node for node in nodes if "landing" in (node.config.meta or {})]
 
     def project_var(self, name: str, default: Any = None) -> Any:
-        """A var of the project."""
-        config = self.adapter.config
-        return {**config.vars.to_dict(), **config.cli_vars}.get(name, default)
+        """A var as the project's own models see it."""
+        warehouse = self.adapter.services.warehouse
+        of_project = warehouse.vars_of({"package_name": warehouse.config.project_name})
+        return of_project.get(name, default)
 
     def published(self) -> Published | None:
         """The newest version; None where there is none."""

@@ -110,12 +110,21 @@ def zone_named(name: str) -> tzinfo:
 
     >>> zone_named("+08:00").utcoffset(None)
     datetime.timedelta(seconds=28800)
+
+    Raises:
+        ValueError: it is none.
     """
-    if name[:1] in "+-":
-        hours, _, minutes = name[1:].partition(":")
-        ahead = timedelta(hours=int(hours), minutes=int(minutes or 0))
-        return timezone(ahead if name[0] == "+" else -ahead)
-    return ZoneInfo(name)
+    try:
+        if name[:1] in "+-":
+            hours, _, minutes = name[1:].partition(":")
+            ahead = timedelta(hours=int(hours), minutes=int(minutes or 0))
+            return timezone(ahead if name[0] == "+" else -ahead)
+        return ZoneInfo(name)
+    except (KeyError, OSError, ValueError):
+        raise ValueError(
+            f"the var business_zone must be a zone's name or an offset, got {name!r}. "
+            "Example: +08:00"
+        ) from None
 
 
 class Follower:
@@ -244,6 +253,7 @@ class Follower:
     def _look(self, files: Mapping[str, Stamp]) -> Look:
         """What there is now."""
         credentials = self._builds.adapter.config.credentials
+        self._zone = zone_named(str(self._builds.project_var("business_zone", "UTC")))
         messages = Messages({}, {})
         for log in self._builds.logs():
             found = messages_of(log.config.meta, self._settings.root, credentials)
@@ -304,8 +314,7 @@ class Follower:
     def _take_note(self) -> float | None:
         """Let the health say what a build published; seconds from the newest change that came with
         it to its publication, where there is such a change."""
-        health, zone = self.health, self._builds.project_var("business_zone", "UTC")
-        self._zone = zone_named(str(zone))
+        health = self.health
         published = self._builds.published()
         if published is not None:
             health.version = published.version

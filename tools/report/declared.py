@@ -82,6 +82,20 @@ def value_of(macro_sql: str, name: str, variables: Mapping[str, Any]) -> Any:
     return None
 
 
+def vars_of(project: Mapping[str, Any]) -> dict[str, Any]:
+    """The vars that a project's own models see: those of its name before those of all packages.
+
+    Args:
+        project: its dbt_project.yml.
+
+    >>> vars_of({"name": "shop", "vars": {"zone": "UTC", "shop": {"zone": "+08:00"}}})["zone"]
+    '+08:00'
+    """
+    declared = project.get("vars") or {}
+    of_project = declared.get(project["name"])
+    return {**declared, **(of_project if isinstance(of_project, dict) else {})}
+
+
 def counted_tables(manifest: Mapping[str, Any], variables: Mapping[str, Any]) -> list[Counted]:
     """The tables of counts and metrics of a project, by the macros that their models call.
 

@@ -28,7 +28,7 @@ from tools.lineage.events import FILE as EVENTS
 from tools.lineage.events import lineage_events, send_events, write_events
 from tools.lineage.warehouse import Lineage
 from tools.profile import credentials_of_profile, read_only
-from tools.report.declared import counted_tables
+from tools.report.declared import counted_tables, vars_of
 from tools.report.facts import Asker, Gathering
 from tools.report.history import last_command, record
 from tools.report.page import html_of, libraries
@@ -117,7 +117,7 @@ def context_of(
         lineage: of the manifest's tables; without it, it is found here.
     """
     project = yaml.safe_load((root / "dbt_project.yml").read_text(encoding="utf-8"))
-    variables = project.get("vars") or {}
+    variables = vars_of(project)
     counted = counted_tables(manifest, variables)
     gathering.ask(counted)
     results = last_command(target).get("results", ())
