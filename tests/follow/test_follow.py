@@ -337,6 +337,12 @@ def test_the_business_day_is_that_of_the_projects_zone_from_the_first_look_on(
         assert not follower.step()
 
 
+@pytest.mark.parametrize("text", ["03:00Z-05:00Z", "03:00-05:00+08:00", "03:00", "3 to 5"])
+def test_times_that_are_no_window_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be two times of the day, got "):
+        loop.window_of(text)
+
+
 def test_a_stop_lets_no_further_node_begin_and_gives_the_lease_back(followed: Followed) -> None:
     followed.land(0, 1)
     with followed.following() as follower:

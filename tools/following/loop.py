@@ -77,6 +77,8 @@ def window_of(text: str) -> Window | None:
         return None
     try:
         begin, end = (time_of_day.fromisoformat(part.strip()) for part in text.split("-"))
+        if begin.tzinfo is not None or end.tzinfo is not None:  # they are of the business zone
+            raise ValueError
     except ValueError:
         raise ValueError(
             f"the window of maintenance must be two times of the day, got {text!r}. "
