@@ -312,11 +312,45 @@ def test_changed_files_of_the_project_are_taken_at_the_next_look(followed: Follo
         assert followed.total() == [{"n": 2, "total": 3}]
 
         # Python keeps what it has imported
-        for file in ("python_udfs/any.py", "helpers/__init__.py", "helper.py"):
+        for file in ("python_udfs/any.py", "helpers/__init__.py", "helper.py", "rates/any.py"):
             followed.project.write({file: "answer = 42\n"})
             with pytest.raises(StartAgainError):
                 follower.step()
             (followed.project.root / file).unlink()
+        assert not follower.step()
+
+
+def test_files_in_folders_that_the_project_names_in_packages_and_behind_links_are_taken(
+    followed: Followed,
+) -> None:
+    project, package = followed.project, followed.settings.folder / "package"
+    package.mkdir(parents=True)
+    (package / "dbt_project.yml").write_text("name: rules\nversion: 1.0.0\nconfig-version: 2\n")
+    (package / "macros").mkdir()
+    rule = package / "macros" / "seven.sql"
+    rule.write_text("{% macro seven() %}7{% endmacro %}")
+    (project.root / "dbt_packages").mkdir()
+    (project.root / "dbt_packages" / "rules").symlink_to(package)
+    named = {
+        "dbt_project.yml": f"{PROJECT}    model-paths: [models, more]\n",
+        "packages.yml": f"packages: [{{local: {package}}}]",
+        "more/named.sql": "select {{ rules.seven() }} as n, 1 as m",
+    }
+    project.write(named)
+    with followed.following() as follower:
+        assert follower.step()
+        assert not follower.step()
+
+        def published() -> dict[str, int]:
+            return project.query("select n, m from published.named")[0]
+
+        assert published() == {"n": 7, "m": 1}
+        project.write({"more/named.sql": named["more/named.sql"].replace("1 as m", "2 as m")})
+        assert follower.step()
+        assert published() == {"n": 7, "m": 2}
+        rule.write_text("{% macro seven() %}8{% endmacro %}")
+        assert follower.step()
+        assert published() == {"n": 8, "m": 2}
         assert not follower.step()
 
 

@@ -10,6 +10,7 @@ from datetime import date, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
+import yaml
 from dbt.adapters.sparksession.session import own_session
 
 from python_udfs.ingestion.landing.files import list_files
@@ -19,8 +20,11 @@ from python_udfs.servers.kafka import broker_topics
 
 # folders of a project that dbt parses, and its files beside them
 PARSED = ("models", "macros", "tests", "seeds", "snapshots", "analyses", "functions")
-PARSED_FILES = ("dbt_project.yml", "selectors.yml", "packages.yml", "dependencies.yml")
+PROJECT = "dbt_project.yml"
+PARSED_FILES = (PROJECT, "selectors.yml", "packages.yml", "package-lock.yml", "dependencies.yml")
 PROFILE = "profiles.yml"
+PACKAGES = "packages-install-path"  # where the project has its packages, and where dbt puts them
+PACKAGES_FOLDER = "dbt_packages"
 CODE = ("python_udfs", "tools")  # folders of the project's own Python code
 Stamp = tuple[int, int]  # ns of the last change, bytes
 
@@ -78,20 +82,44 @@ def messages_of(log: Mapping[str, Any], root: Path, credentials: Any) -> Message
 def project_files(root: Path, profiles: Path) -> dict[str, Stamp]:
     """The files that dbt parses -> their stamps."""
     named = [root / parsed_file for parsed_file in PARSED_FILES] + [profiles / PROFILE]
-    return _stamps(root, PARSED, named)
+    return _stamps(root, [*PARSED, *_declared_folders(root)], named)
+
+
+def _declared_folders(root: Path) -> list[str]:
+    """The folders that the project's own file names (`model-paths` and its kin), and that of its
+    packages."""
+    try:
+        project = yaml.safe_load((root / PROJECT).read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):  # dbt reports it when it parses
+        project = None
+    declared = project if isinstance(project, dict) else {}
+    folders = [str(declared.get(PACKAGES) or PACKAGES_FOLDER)]
+    for name, places in declared.items():
+        if str(name).endswith("-paths") and isinstance(places, list):
+            folders += [str(place) for place in places if place]
+    return [folder for folder in folders if folder not in PARSED]
 
 
 def code_files(root: Path) -> dict[str, Stamp]:
-    """The files of Python code that the process, or a model in it, may import -> their stamps."""
-    packages = {path.parent.name for path in root.glob("*/__init__.py")} - {*PARSED, *CODE}
+    """The files of Python code that the process, or a model in it, may import -> their stamps.
+
+    A folder needs no __init__.py to be imported from.
+    """
+    packages = {path.parent.name for path in root.glob("[!.]*/*.py")} - {*PARSED, *CODE}
     found = _stamps(root, [*CODE, *sorted(packages)], root.glob("*.py"))
     return {path: stamp for path, stamp in found.items() if path.endswith((".py", ".sql", ".yml"))}
 
 
 def _stamps(root: Path, folders: Sequence[str], files: Iterable[Path]) -> dict[str, Stamp]:
-    paths = [str(file) for file in files]
+    paths, walked = [str(file) for file in files], set[str]()
     for folder in folders:
-        for below, inside, names in os.walk(root / folder):
+        # dbt follows links too: those to a package that lies beside the project, for instance
+        for below, inside, names in os.walk(root / folder, followlinks=True):
+            place = os.path.realpath(below)
+            if place in walked:  # a link may go in a circle
+                inside.clear()
+                continue
+            walked.add(place)
             inside[:] = [name for name in inside if name != "__pycache__" and name[0] != "."]
             paths += [os.path.join(below, name) for name in names if name[0] != "."]
     found = {}
