@@ -193,6 +193,35 @@ def test_what_a_failed_build_added_to_the_log_counts_and_is_published_by_the_nex
         assert "version 2: 0 changes in " in followed.lines[-1]
 
 
+def test_messages_that_typed_tables_refuse_count(followed: Followed) -> None:
+    typed = """
+            config:
+              meta:
+                source: {database: shop, table: o, primary_key: [id], columns: {id: bigint}}
+                business_zone: "+00:00"
+                cut_time_max_ahead_hours: 24
+                batches: [live]
+    """
+    code = """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            return dbt.new_rows(dbt.ref("ods_log")).selectExpr(
+                "id", "string(id) as unique_key", "if(id < 0, 'a bad id', null) as reject_reason"
+            )
+    """
+    declared = f"{followed.declared()}      - name: ods_typed{typed}"
+    followed.project.write({"models/_models.yml": declared, "models/ods_typed.py": code})
+    followed.land(0, 1, -5)
+    with followed.following() as follower:
+        assert follower.step()
+        assert (follower.health.changes, follower.health.refused) == (2, 1)
+        followed.land(2, -6, -7, 3)
+        assert follower.step()
+        followed.land(5, 4)
+        assert follower.step()
+        assert (follower.health.changes, follower.health.refused) == (6, 3)
+
+
 def test_a_landing_folder_that_is_back_is_no_failure_any_more(followed: Followed) -> None:
     """Nothing is new then, so no build would take the failure back."""
     followed.land(0, 1)

@@ -176,6 +176,33 @@ class Builds:
             )
         return {row.topic: (row.newest, row.refused) for row in rows}
 
+    def refused(self, added: Mapping[str, int]) -> int:
+        """How many messages the typed tables refused in the last build, beside those that the log
+        itself refused.
+
+        Args:
+            added: what the build added, see Build.
+        """
+        services = self.adapter.services
+        nodes = self.manifest.nodes.values() if self.manifest else ()
+        typed = [
+            services.warehouse.relation_of(f"{node.schema}.{node.alias}")
+            for node in nodes
+            if "source" in (node.config.meta or {}) and added.get(node.name)
+        ]
+        if not typed:
+            return 0
+        with self.adapter.connection_named("follow"):
+            added_rows = [
+                services.commits.rows_of_run(relation, "unique_key", "reject_reason is not null")
+                for relation in typed
+            ]
+            counts = " union all ".join(
+                f"select count(*) as refused from {rows}" for rows in added_rows
+            )
+            found = services.warehouse.session().sql(counts).collect()
+        return sum(row.refused for row in found)
+
 
 def _problem(exception: BaseException | None, failed: Sequence[Any]) -> str:
     """Why a command failed, in one line: the first node that did, and how many others."""

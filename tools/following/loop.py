@@ -312,6 +312,7 @@ class Follower:
                     continue
                 at = newest.replace(tzinfo=UTC)
                 self._unpublished[topic] = max(at, self._unpublished.get(topic, at))
+        health.refused += self._builds.refused(build.added)
 
     def _take_note(self) -> float | None:
         """Let the health say what a build published; seconds from the newest change that came with
