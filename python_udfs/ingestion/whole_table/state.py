@@ -164,6 +164,7 @@ class TableState:
         self.all_keys = bool(
             self.events != known_events
             or late_fill
+            or found.origins_loaded
             or (fresh and self.origins)
             or (self.has_load and self.loaded_before is None)
         )
@@ -212,7 +213,8 @@ class TableState:
             statements: rows of STATEMENT; first, last: lowest and highest place of a change of
             this table; origin_first: lowest of those whose rows came into it; altered: whether
             there is an ALTER that may be of the table; earliest: time of a change; loaded: of
-            the newest row of a full load; files: binlog_file of changes, where positions are
+            the newest row of a full load; origins_loaded: whether there are rows of full loads of
+            those whose rows came into it; files: binlog_file of changes, where positions are
             places; changed: whether there is an update or a delete.
         """
         change = F.col("op").isin(*ROW_OPS)
@@ -231,6 +233,7 @@ class TableState:
                 F.min(F.when(mine & change, micros)).alias("earliest"),
                 F.max(F.when(mine & (F.col("op") == "snapshot"), micros)).alias("loaded"),
                 F.min(F.when(of_origin & change, position)).alias("origin_first"),
+                F.count_if(of_origin & (F.col("op") == "snapshot")).alias("origins_loaded"),
                 F.count_if(mine & change & (F.col("op") != "insert")).alias("changed"),
                 F.max(F.when(mine & change, position)).alias("last"),
                 F.count_if(F.col("op") == "ddl").alias("ddl"),
@@ -270,6 +273,7 @@ class TableState:
             origin_first=outermost("origin_first", min),
             earliest=min(known(group.earliest for group in groups), default=None),
             loaded=max(known(group.loaded for group in groups), default=None),
+            origins_loaded=any(group.origins_loaded for group in groups),
             files={group.binlog_file for group in groups if by_topic and group.first is not None},
             changed=any(group.changed for group in groups),
         )

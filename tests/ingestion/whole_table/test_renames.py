@@ -5,6 +5,8 @@ Maxwell, which partitions by tables, sends them to several partitions.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -51,6 +53,25 @@ def test_messages_of_a_swap_in_another_order_make_the_same_table(
     assert len(places) == 3
     assert as_texts(model.held()) == of_server(server)
     assert [row.reject_reason for row in model.rows if row.reject_reason] == []
+
+
+def test_a_full_load_of_the_other_table_may_come_behind_the_rename(spark: SparkSession) -> None:
+    """The load was made before the RENAME, and its messages came late."""
+    server = Server(1, "maxwell")
+    server.tables["o_new"] = [(key, "new", f"{key}.50") for key in range(6)]
+    head = {"database": "shop", "table": "o_new", "type": "bootstrap-insert", "ts": server.time}
+    load = [json.dumps(head | {"data": server.values(row)}) for row in server.tables["o_new"]]
+    for _ in range(4):
+        server.time += 60
+        server.change("o_new")
+    server.swap()
+    server.change("o")
+    model = Model(spark, "maxwell", ["id"])
+    model.take(dict(enumerate(server.lines)))
+    assert as_texts(model.held()) != of_server(server)
+    model.take(dict(enumerate(load, start=len(server.lines))))
+
+    assert as_texts(model.held()) == of_server(server)
 
 
 @pytest.mark.parametrize(
