@@ -14,6 +14,7 @@ from python_udfs.ingestion.formats.registry import FORMATS, as_written
 from python_udfs.ingestion.typed.duplicates import change_rows
 from python_udfs.ingestion.typed.loads import BEFORE_LOG, load_rows
 from python_udfs.ingestion.whole_table.segments import (
+    LOAD_MARGIN,
     Fill,
     is_before,
     key_moves,
@@ -64,16 +65,17 @@ class OriginRows:
     def fills_of(self, events: Iterable[TableEvent]) -> dict[tuple[int, int], Fill]:
         """Position of each event that fills the table with another's rows -> these rows."""
         return {
-            event.place: self._rows_at(event.filled_from, event.place)
+            event.place: self._rows_at(event.filled_from, event)
             for event in events
             if event.filled_from
         }
 
-    def _rows_at(self, table: Table, place: tuple[int, int]) -> Fill:
-        """Rows that another table had just before a position.
+    def _rows_at(self, table: Table, event: TableEvent) -> Fill:
+        """Rows that another table had just before an event.
 
         They are worked out from all raw messages of the other table, by this table's declaration.
         """
+        place = event.place
         self.origins.add(table)
         if self._statements is None:
             rows = self.binlog.where(self.scope & F.col("op").isin(*TABLE_OPS)).select(
@@ -82,9 +84,10 @@ class OriginRows:
             found = [row.one for row in rows.collect()]
             self._statements = statements_of(found, self.source.format)
         other = replace(self.source, database=table[0], table=table[1])
-        events = [event for event in events_of(self._statements, table) if event.place < place]
+        events = [before for before in events_of(self._statements, table) if before.place < place]
         fills = self.fills_of(events)
         messages = self.binlog.where(self.scope & of_table(*table))
+        messages = self._without_later_loads(messages, event, bool(events))
         day = replace(self.day, source=other)
         good = F.col("reject_reason").isNull()
         messages, other, unread = self._as_written(messages, place, other)
@@ -115,6 +118,23 @@ class OriginRows:
                 f"Those that are missing come with a full load of {mine}"
             )
         return Fill(checkpointed(rows, eager=False), gap)
+
+    def _without_later_loads(
+        self, messages: DataFrame, event: TableEvent, is_known: bool
+    ) -> DataFrame:
+        """A table's messages without the full loads that were made behind an event: what has its
+        name then is another table. Clocks may differ, so that a load right behind the event counts
+        where the log doesn't hold the table's rows by itself.
+
+        Args:
+            is_known: whether the log has an earlier event of the table.
+        """
+        is_load = F.col("op") == "snapshot"
+        if messages.where(is_load).isEmpty():
+            return messages
+        is_whole = is_known or self._is_made(event.filled_from, event.place)
+        until = event.time if is_whole else event.time + LOAD_MARGIN
+        return messages.where(~is_load | (F.unix_micros("event_time") <= until))
 
     @staticmethod
     def _as_written(
@@ -159,8 +179,15 @@ class OriginRows:
         if events:
             fill = fills.get(events[-1].place)
             return None if fill is None else fill.gap
-        if is_loaded or table == self.table:
+        if is_loaded or table == self.table or self._is_made(table, place):
             return None
+        topics = f" by the topics {', '.join(self.source.topics)}" if self.source.topics else ""
+        return f"the log{topics} has neither its CREATE TABLE nor a full load of it"
+
+    def _is_made(self, table: Table | None, place: tuple[int, int]) -> bool:
+        """Whether the log has the CREATE TABLE of a table before a position."""
+        if table is None:
+            return False
         made = self.binlog.where(
             self.scope & of_table(*table) & (F.col("op") == "ddl") & is_before("", place)
         )
@@ -171,6 +198,5 @@ class OriginRows:
             except Exception:  # a message may hold anything: it isn't known to make this table
                 continue
             if made_table == table:
-                return None
-        topics = f" by the topics {', '.join(self.source.topics)}" if self.source.topics else ""
-        return f"the log{topics} has neither its CREATE TABLE nor a full load of it"
+                return True
+        return False

@@ -74,6 +74,30 @@ def test_a_full_load_of_the_other_table_may_come_behind_the_rename(spark: SparkS
     assert as_texts(model.held()) == of_server(server)
 
 
+@pytest.mark.parametrize("seconds", [600, pytest.param(3 * 3600, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("together", [True, pytest.param(False, marks=pytest.mark.soak)])
+def test_a_full_load_behind_the_rename_is_of_the_table_that_has_the_name_then(
+    spark: SparkSession, seconds: int, together: bool
+) -> None:
+    server = Server(1, "maxwell")
+    for name, key in (("o", 1), ("o_new", 2)):
+        server.tell_ddl(f"create table {name}(id int)", [("create", name, None)])
+        server.tables[name] = [(key, "new", "1.50")]
+        server.tell(name, "insert", None, server.tables[name][0])
+    server.swap()
+    lines = dict(enumerate(server.lines))
+    head = {"database": "shop", "table": "o_new", "type": "bootstrap-insert"}
+    head |= {"ts": server.time + seconds}
+    loaded = server.tables["o_new"]
+    load = [json.dumps(head | {"data": server.values(row)}) for row in loaded]
+    loads = dict(enumerate(load, start=len(lines)))
+    model = Model(spark, "maxwell", ["id"])
+    for some in [lines | loads] if together else [lines, loads]:
+        model.take(some)
+
+    assert as_texts(model.held()) == of_server(server)
+
+
 @pytest.mark.parametrize(
     ("sql", "move", "found"),
     [
