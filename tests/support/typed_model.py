@@ -162,7 +162,7 @@ class Model:
                 found[row.cut_date, image] += 1
             if row.before is not None:
                 found[row.cut_date, tuple(row.before[name] for name in COLUMNS)] -= 1
-        return +found + Counter({key: n for key, n in found.items() if n < 0})
+        return Counter({key: n for key, n in found.items() if n})
 
     def held(self) -> Counter:
         """Row -> how often it is there after all changes."""

@@ -150,25 +150,44 @@ def segments(
         F.min_by(F.struct("had", "time"), "place").alias("first"),
         F.max_by(F.struct("has"), "place").alias("last"),
         F.coalesce(F.max(early), F.lit(False)).alias("early"),
+        F.min("time").alias("earliest"),
     )
-    # a load's row belongs behind the events that were well over when it was read
-    loaded_in = F.lit(0)
-    for event in events:
+    # a load's row belongs behind the events that were well over when it was read; one that may have
+    # been read behind the end of its stretch gives way to one that wasn't
+    loaded_in, is_certain = F.lit(0), F.lit(True)
+    for number, event in enumerate(events):
         loaded_in = loaded_in + (F.col("time") > event.time + LOAD_MARGIN).cast("int")
-    newest = loads.groupBy("key").agg(
-        F.max_by(F.struct("image", "time"), F.struct("time", "came")).alias("load")
+        is_certain = F.when(F.col("segment") == number, F.col("time") <= event.time).otherwise(
+            is_certain
+        )
+    # it counts only for keys without such a change; a change behind a later event is none where the
+    # load was certainly read before it, whatever loads came since
+    changed = by_segment.groupBy("key").agg(
+        F.collect_list(F.struct("segment", "early", "earliest")).alias("changes")
     )
-    newest = newest.select("key", "load", F.expr("load.time").alias("time")).withColumn(
-        "segment", loaded_in
+    may_hold = F.exists(
+        "changes",
+        lambda change: (
+            ((change["segment"] == F.col("segment")) & change["early"])
+            | (
+                (change["segment"] > F.col("segment"))
+                & (change["earliest"] <= F.col("time") + LOAD_MARGIN)
+            )
+        ),
     )
-    # it counts only for keys without such a change
-    changed = by_segment.where("early").groupBy("key").agg(F.max("segment").alias("changed_in"))
     newest = (
-        newest.join(changed, "key", "left")
-        .where(F.col("changed_in").isNull() | (F.col("changed_in") < F.col("segment")))
-        .select("key", "segment", "load")
+        loads.withColumn("segment", loaded_in)
+        .join(changed, "key", "left")
+        .where(F.col("changes").isNull() | ~may_hold)
+        .withColumn("is_certain", is_certain)
+        .groupBy("key", "segment")
+        .agg(
+            F.max_by(F.struct("image", "time"), F.struct("is_certain", "time", "came")).alias(
+                "load"
+            )
+        )
     )
-    parts = [by_segment, newest, *filled]
+    parts = [by_segment.drop("earliest"), newest, *filled]
     together = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
     if "fill" not in together.columns:
         together = together.withColumn("fill", F.lit(None).cast(newest.schema["load"].dataType))
