@@ -123,3 +123,18 @@ def test_what_a_reader_has_read_shows_how_it_was_then() -> None:
     runs = history({"fold.level": "0"}, {"fold.level": "1"}, {}, {"fold.level": "0"})
     assert set(needed_to_read_on({3}, [runs])) == {2, 3}
     assert set(needed_to_read_on({4, 9}, [runs, history({}, {})])) == {4}
+
+
+def test_what_a_tag_of_a_table_names_stays() -> None:
+    metadata = {
+        "refs": {"main": {"snapshot-id": 3}, "paid": {"snapshot-id": 1}},
+        "snapshots": [
+            {
+                "snapshot-id": number,
+                "parent-snapshot-id": number - 1,
+                "summary": {"operation": "append"},
+            }
+            for number in (1, 2, 3)
+        ],
+    }
+    assert expired_snapshots(History.of_metadata(metadata), named=set(), read=set()) == [2]

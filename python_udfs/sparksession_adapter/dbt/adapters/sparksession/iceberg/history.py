@@ -177,6 +177,8 @@ class History:
         schemas: number of a schema -> its columns, of a table that has had several.
         schema: number of the columns that the table has now, whichever snapshot it stands at; None
             where that isn't known.
+        refs: the snapshots that the table's branches and tags name, main among them; none where a
+            session is remote.
     """
 
     head: int | None
@@ -184,6 +186,7 @@ class History:
     uuid: str | None = None
     schemas: Mapping[int, Columns] = field(default_factory=dict)
     schema: int | None = None
+    refs: frozenset[int] = frozenset()
 
     @classmethod
     def of_metadata(cls, metadata: Mapping[str, Any], before: History | None = None) -> History:
@@ -210,7 +213,8 @@ class History:
         changed = schemas if len(schemas) > 1 else []
         columns = {schema["schema-id"]: Columns.of(schema) for schema in changed}
         now = metadata.get("current-schema-id")
-        return cls(head, snapshots, metadata.get("table-uuid"), columns, now)
+        refs = frozenset(ref["snapshot-id"] for ref in metadata.get("refs", {}).values())
+        return cls(head, snapshots, metadata.get("table-uuid"), columns, now, refs)
 
     @property
     def rows(self) -> int | None:

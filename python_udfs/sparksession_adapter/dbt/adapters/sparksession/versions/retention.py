@@ -48,9 +48,9 @@ NO_HISTORY = History(None, {})
 def expired_snapshots(history: History, named: set[int], read: set[int]) -> list[int]:
     """Snapshots that nobody needs any more.
 
-    What a kept version names stays. So does the line from the newest commit back to the oldest
-    that a reader's record names or that speaks last of some property: incremental reads go along
-    it.
+    What a kept version names stays, and what a branch or tag of the table does. So does the line
+    from the newest commit back to the oldest that a reader's record names or that speaks last of
+    some property: incremental reads go along it.
 
     Args:
         named: by versions that are kept; of other tables too.
@@ -65,7 +65,7 @@ def expired_snapshots(history: History, named: set[int], read: set[int]) -> list
             spoken |= own
             needed |= {commit.id, commit.parent}
     last = max((place for place, snapshot in enumerate(line) if snapshot.id in needed), default=-1)
-    kept = named | {snapshot.id for snapshot in line[: last + 1]}
+    kept = named | history.refs | {snapshot.id for snapshot in line[: last + 1]}
     return sorted(history.snapshots.keys() - kept)
 
 
