@@ -358,3 +358,16 @@ def test_all_partitions_are_written_by_a_query_that_goes_by_the_clock(make_proje
             now = clocked.column(f"select at from dw.{model}")
             assert len(now) == 2
             assert not set(now) & set(then), (model, news)
+
+
+def test_another_setting_of_the_profile_that_answers_go_by_is_refused_or_builds_again(project):
+    profile = project.profiles / "profiles.yml"
+    text = profile.read_text()
+    line = "      server_side_parameters: &settings\n"  # of the target `local`
+    assert text.count(line) == 1
+    profile.write_text(text.replace(line, f'{line}        spark.sql.ui.retainedExecutions: "9"\n'))
+    assert set(project.run("run").statuses().values()) == {"success"}
+    profile.write_text(text.replace(line, f'{line}        spark.sql.legacy.sizeOfNull: "true"\n'))
+    done = project.run("run", expect_ok=False)
+    assert done.statuses() == {"merged": "error", "rebuilt": "success"}, done.log
+    assert "the profile's settings of answers" in done.results["merged"].message

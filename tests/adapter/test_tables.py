@@ -280,6 +280,25 @@ def test_a_name_that_needs_backticks_is_refused(make_project):
         assert "rename it, or set its alias." in message
 
 
+def test_a_node_in_the_place_of_the_adapters_own_table_is_refused(make_project):
+    project = make_project(
+        {
+            "models/meta_version.sql": "select 1 as id",
+            "models/held.sql": "{{ config(alias='META_LEASE') }} select 1 as id",
+            "models/elsewhere.sql": (
+                "{{ config(alias='meta_version', schema='other') }} select 1 as id"
+            ),
+        }
+    )
+    done = project.run("build", expect_ok=False)
+    assert done.statuses()["elsewhere"] == "success"
+    for name, relation in (("meta_version", "meta_version"), ("held", "META_LEASE")):
+        message = done.results[name].message
+        assert (
+            f"{name} would be built as dw.{relation}, in the place of a table that the" in message
+        )
+
+
 def test_a_seed_in_the_place_of_a_view_or_a_keyed_table_is_refused_with_the_way_on(make_project):
     keyed = "{{ config(materialized='folded', unique_key='id', fold={'sequence': 'n'}) }} "
     files = {"models/v.sql": "select 1 as id", "models/k.sql": keyed + "select 1 as id, 1 as n"}

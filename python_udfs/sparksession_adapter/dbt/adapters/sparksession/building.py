@@ -23,9 +23,11 @@ from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.table_reads import WITHOUT_TABLE, TableReads
 from dbt.adapters.sparksession.session import message_of, own_session, unpersist
 from dbt.adapters.sparksession.session_values import forget_values
-from dbt.adapters.sparksession.versions.held_lease import HeldLease
+from dbt.adapters.sparksession.versions.held_lease import LEASE_TABLE, HeldLease
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS
 from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.publication_records import RECORD_TABLE
+from dbt.adapters.sparksession.versions.store import CANDIDATE_TABLE, VERSION_TABLE
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -36,6 +38,8 @@ logger = AdapterLogger("Spark")
 # materializations that record the node's inputs by themselves, behind the hooks before it
 RECORDING = ("table", "incremental", "folded", "snapshot")
 
+# names of tables that no node may have: of the lease, the versions, and what is published
+OWN_TABLES = frozenset({LEASE_TABLE, VERSION_TABLE, CANDIDATE_TABLE, RECORD_TABLE})
 NAME = re.compile(r"\w+", re.ASCII)  # of a relation or schema
 
 
@@ -93,7 +97,7 @@ class NodeBuilds:
                 leave_uncompiled(own.session)
             return None, Progress(own.session, node.name), unique_id
         if node.resource_type in PUBLISHED_KINDS:
-            _check_names(node)
+            _check_names(node, self._warehouse.credentials.schema)
         self._take_reads_of_ephemeral(node)
         self._named_reads.check_named_reads(node)
         self._batches.note_retried_batches(node)
@@ -199,12 +203,21 @@ class NodeBuilds:
                     self._reads.read_table(model, self._warehouse.relation_of(table), "all")
 
 
-def _check_names(node: Any) -> None:
-    """Refuse names that Spark takes in backticks alone: its own message names no remedy.
+def _check_names(node: Any, schema: str) -> None:
+    """Refuse names that Spark takes in backticks alone, as its own message names no remedy, and
+    those of the tables that the adapter keeps for itself.
+
+    Args:
+        schema: that the adapter's own tables lie in.
 
     Raises:
         DbtRuntimeError: the name of the node's relation or schema is one.
     """
+    if node.schema.lower() == schema.lower() and node.alias.lower() in OWN_TABLES:
+        raise DbtRuntimeError(
+            f"{node.name} would be built as {node.schema}.{node.alias}, in the place of a table "
+            "that the adapter keeps for itself: rename it, or set its alias or schema."
+        )
     for what, name in (("relation", node.alias), ("schema", node.schema)):
         # dbt names a seed by its file, and its own suite has one with points
         shown = name.replace(".", "") if node.resource_type == "seed" else name

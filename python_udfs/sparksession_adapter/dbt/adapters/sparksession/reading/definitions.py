@@ -40,7 +40,7 @@ from dbt.adapters.sparksession.reading.named_values import (
     vars_called,
 )
 from dbt.adapters.sparksession.reading.package_vars import OF_VIEWS, OWN_VARS, vars_of_packages
-from dbt.adapters.sparksession.reading.session_settings import session_mark
+from dbt.adapters.sparksession.reading.session_settings import profile_mark, session_mark
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.context import get_invocation_context
@@ -410,6 +410,8 @@ class Definitions:
             env_read=read,
             target=target,
         )
+        given = self._warehouse.credentials.server_side_parameters
+        now.setdefault("around", {})["profile's settings of answers"] = profile_mark(given)
         if inputs := named_inputs(self._warehouse, model, views):
             now["inputs"] = inputs
         if reads_graph(model, manifest.macros, views):

@@ -20,6 +20,26 @@ OF_SESSION = re.compile(
 )
 
 
+# how Spark's settings begin by which a query's answer may go
+OF_ANSWERS = (
+    *("spark.sql.ansi.", "spark.sql.caseSensitive", "spark.sql.decimalOperations."),
+    *("spark.sql.legacy.", "spark.sql.mapKeyDedupPolicy", "spark.sql.storeAssignmentPolicy"),
+)
+ADAPTERS_OWN = {"spark.sql.ansi.enabled": "true"}  # as if the profile didn't have it
+
+
+def profile_mark(settings: Settings) -> str:
+    """A short hash of the settings of a profile that answers go by.
+
+    >>> marks = [profile_mark({"spark.sql.ansi.enabled": text}) for text in ("true", "false")]
+    >>> profile_mark({"spark.sql.shuffle.partitions": "9"}) == marks[0] != marks[1]
+    True
+    """
+    given = {key: str(value).lower() for key, value in settings.items() if value not in ("", None)}
+    kept = {key: value for key, value in given.items() if key.startswith(OF_ANSWERS)}
+    return mark_of(json.dumps(sorted(kept.items() - ADAPTERS_OWN.items())))
+
+
 def session_mark(node: Node, values: Settings, env: Mapping[str, str]) -> str:
     """A short hash of what a model's pre_hooks set in its session, with the vars and environment
     variables that they name: a hook is rendered when it is run.
