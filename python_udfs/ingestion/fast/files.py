@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LEVEL = 3  # of zstd, as Spark's writer has it
 _PAGE_ROWS = 20_000  # the same
+_MOST_OPEN = 100  # files of a task at one time: a load may bring thousands of days
 # rows by which it is judged whether a column's values repeat, and the share of its values that may
 # differ from each other
 _SAMPLED_ROWS, _MOST_DISTINCT = 20_000, 0.5
@@ -70,6 +71,7 @@ class TaskFiles:
     def __init__(self, files: Files, task: str) -> None:
         self._files, self._task = files, task
         self._partitions: dict[int | None, _Partition] = {}
+        self._open: dict[_Partition, None] = {}  # that have a file open, the longest unused first
         self.held = self._count = 0
 
     def add(self, rows: pa.Table) -> None:
@@ -96,6 +98,17 @@ class TaskFiles:
             folder /= f"{self._files.partition}={value or 'null'}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{self._task}-{self._files.run}-{self._count:05d}.parquet"
+
+    def note_open(self, partition: _Partition) -> None:
+        """Before a partition writes: end another's file where too many are open."""
+        self.note_closed(partition)
+        if len(self._open) >= _MOST_OPEN:
+            next(iter(self._open)).end_file()
+        self._open[partition] = None
+
+    def note_closed(self, partition: _Partition) -> None:
+        """Note that a partition has no file open."""
+        self._open.pop(partition, None)
 
     @property
     def files(self) -> Files:
@@ -142,6 +155,7 @@ class _Partition:
         held, self.held = self.held, 0
         rows = pa.concat_tables(self._rows)
         self._rows = []
+        self._task.note_open(self)
         if self._writer is None:
             self._path = self._task.new_path(self._value)
             self._writer = pq.ParquetWriter(
@@ -157,20 +171,23 @@ class _Partition:
             )
         self._writer.write_table(rows, row_group_size=len(rows))
         if self._path.stat().st_size >= self._task.files.file_bytes:
-            self._end_file(self._writer)
+            self.end_file()
         return held
 
     def close(self) -> list[WrittenFile]:
         """Write what is held; all files of the partition."""
         if self._rows:
             self.write()
-        if self._writer is not None:
-            self._end_file(self._writer)
+        self.end_file()
         return self._written
 
-    def _end_file(self, writer: pq.ParquetWriter) -> None:
-        writer.close()
+    def end_file(self) -> None:
+        """End the open file, if there is one: further rows come into another."""
+        if self._writer is None:
+            return
+        self._writer.close()
         self._writer = None
+        self._task.note_closed(self)
         self._written.append(WrittenFile(str(self._path), self._value, _offsets(self._path)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections import Counter
 from datetime import date, timedelta
@@ -72,6 +73,23 @@ def test_random_rows_lie_in_their_days_files(seed: int, tmp_path: Path) -> None:
         assert len(file.offsets) == pq.read_metadata(file.path).num_row_groups
         found += [tuple(row.values()) for row in table.to_pylist()]
     assert Counter(found) == Counter(given)
+
+
+def test_a_task_of_many_days_has_few_files_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("python_udfs.ingestion.fast.files._MOST_OPEN", 5)
+    task, most = TaskFiles(files(tmp_path, held_bytes=500), "00001-7"), 0
+    for number in range(300):
+        task.add(rows([(number, "x" * 40, DAY + timedelta(number * 7 % 50))]))
+        opened = [
+            os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()
+        ]
+        most = max(most, sum(str(tmp_path) in path for path in opened))
+    written = task.close()
+    assert 3 <= most <= 5
+    found = [row for file in written for row in pq.ParquetFile(file.path).read()["id"].to_pylist()]
+    assert sorted(found) == list(range(300))
 
 
 def test_a_file_that_is_large_enough_is_followed_by_another(tmp_path: Path) -> None:
