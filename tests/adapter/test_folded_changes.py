@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.four_models import F, four_models, ids, land
 
 SMALL_TIERS = {"buckets": 2, "tier_runs": 2, "tier_rows": 20}
@@ -67,6 +69,7 @@ def test_changes_of_a_view_over_a_keyed_table_are_refused_with_the_way_on(make_p
     assert "Take new_changes(..) of it and not of a view over it" in message
 
 
+@pytest.mark.in_turn(2)
 def test_a_reader_that_is_behind_a_compaction_reads_on_when_versions_have_expired(make_project):
     """The compaction commits nothing of how its rows are folded: the commits before it do."""
     reader = """

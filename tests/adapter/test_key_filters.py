@@ -241,6 +241,7 @@ def test_a_filter_of_before_the_kinds_were_stored_serves_keys_that_cannot_be_wid
     assert Shape.for_keys(["id"], 1, 0.1, ["bigint"]).hashes_as(["bigint"])
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(
     "rows",
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.dbt_project import REPO, DbtProject
 
 MACRO = "macros/metrics/side_by_side.sql"
@@ -27,6 +29,7 @@ select * from both
 """
 
 
+@pytest.mark.in_turn(2)
 def test_groups_stand_once_and_a_domain_with_two_rows_of_one_fails(
     make_project: Callable[..., DbtProject],
 ) -> None:

@@ -80,6 +80,7 @@ def test_tidying_that_fails_neither_fails_a_run_nor_keeps_its_lease(
     assert lease_of(project, "next").take() is None
 
 
+@pytest.mark.in_turn(2)
 def test_a_run_that_slept_after_a_model_had_begun_writes_it_no_more(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_version_is_refused_that_another_run_has_published_meanwhile(
     assert project.column("select n from published.total") == [11]
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.parametrize("first", ["run", "build"])
 def test_views_of_a_publication_that_stopped_halfway_are_written_by_whatever_comes_next(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch, first: str

@@ -88,6 +88,7 @@ def test_a_table_that_no_exposure_names_any_more_is_reported(project: DbtProject
     assert "no exposure publishes it" not in project.run("run-operation", "publish_to").log
 
 
+@pytest.mark.in_turn(1)
 def test_rows_of_a_view_that_is_no_model_are_those_of_now(
     make_project: Callable[..., DbtProject],
 ) -> None:

@@ -37,6 +37,7 @@ def loaded_and_emptied(by: str) -> tuple[Server, list[str]]:
     return server, load
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.parametrize("by", [pytest.param("drop", marks=pytest.mark.soak), "rename"])
 @pytest.mark.parametrize("seconds", [600, pytest.param(6 * HOUR, marks=pytest.mark.soak)])
 def test_a_later_load_leaves_what_an_earlier_load_knew_of_before(
