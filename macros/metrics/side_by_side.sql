@@ -3,8 +3,8 @@
     has. A domain that lacks a group is null there; its row isn't lost.
 
     domains: CTE -> its measures, one row per group in each; keys: columns that they all have. Nulls
-    among the keys are a group like any other. A domain with several rows of a group fails the query:
-    which of them would stand there is chance.
+    among the keys are a group like any other. A domain with several rows of a group fails the
+    query: which of them would stand there is chance.
 #}
 {% macro side_by_side(keys, domains) -%}
     {%- do adapter.declarations.check_arguments(
