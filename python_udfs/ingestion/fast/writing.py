@@ -166,7 +166,7 @@ def _others(
     """The messages of a batch without those of `kept`."""
     if len(kept) == len(batch):
         return
-    is_other = np.ones(len(batch), bool)
+    is_other = np.full(len(batch), fill_value=True)
     is_other[kept] = False
     others = batch.select(columns).filter(pa.array(is_other))
     arrays = dict(zip(columns, others.columns, strict=True))

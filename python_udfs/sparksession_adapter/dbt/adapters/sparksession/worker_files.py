@@ -84,7 +84,7 @@ class ModelFiles:
     """What is held for a model until its commit.
 
     Attributes:
-        makes_table: whether the commit makes the table, or makes it anew.
+        makes_table: whether the commit makes the table, or makes it again.
         properties: the table's, where it is made.
         comment: the same; None for none.
         table: Iceberg's; None until the model's code asks for a place.
