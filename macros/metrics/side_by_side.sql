@@ -13,15 +13,8 @@
     {%- set measures = domains.values() | sum(start=[]) -%}
     select
         {{ keys | join(',\n        ') }},
-        {%- for cte, own in domains.items() %}
-        {%- set number = loop.index %}
-        {%- for name in own %}
-        if(
-            count_if(number_of_domain = {{ number }}) > 1,
-            raise_error({{ _several_rows(cte, keys) }}),
-            any_value({{ name }}, true)
-        ) as {{ name }}{{ ',' if name != measures[-1] }}
-        {%- endfor %}
+        {%- for name in measures %}
+        any_value({{ name }}, true) as {{ name }}{{ ',' if not loop.last }}
         {%- endfor %}
     from (
         {%- for cte, own in domains.items() %}
@@ -38,6 +31,14 @@
         {%- endfor %}
     ) as all_domains
     group by {{ keys | join(', ') }}
+    having
+        {%- for cte in domains %}
+        {{ 'and ' if not loop.first -}} if(
+            count_if(number_of_domain = {{ loop.index }}) > 1,
+            raise_error({{ _several_rows(cte, keys) }}),
+            true
+        )
+        {%- endfor %}
 {%- endmacro %}
 
 {# SQL text of the error of a domain with several rows of a group. #}
