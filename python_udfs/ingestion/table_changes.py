@@ -203,7 +203,7 @@ def _table_rows(
         changes = changes.where(~order.doubt.condition)
     # rows that are read again here, or merged, Spark has to have
     is_added = not state.needed and not inputs.some_again and not order.is_redeclared
-    files = RowFiles(dbt) if is_added else None
+    files = RowFiles(dbt) if is_added and dbt.may_write_files else None
     workers = replace(in_workers(dbt), files=files)
     rows, gone = deduplicate(changes, known, source, day, dbt.meta["batches"], workers)
     for refused in unread:

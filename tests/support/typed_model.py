@@ -57,6 +57,7 @@ class Model:
         self.properties: dict[str, str] = {}
         self.rows: list[Row] = []
         self.is_incremental = False
+        self.may_write_files = False  # its rows are in memory
         self.run_id = "run"
         self.messages: dict[str, dict[int, str]] = {}  # batch -> offset -> text
         # the rows of ods_binlog of these messages, and what they were made of
@@ -87,9 +88,6 @@ class Model:
 
     def new_rows(self, _: DataFrame) -> DataFrame:
         return self._new
-
-    def file_place(self, _: DataFrame) -> None:
-        """Its rows are in memory: no worker can write them."""
 
     def merge_rows(self, by: list[str], within: list[str], gone_when: str) -> None:
         assert by == ["unique_key"] and within and gone_when.endswith(".op_type is null")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbt.adapters.sparksession.declared.count_plans import change_of
+from dbt.adapters.sparksession.warehouse import scoped_vars
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -91,9 +92,7 @@ def vars_of(project: Mapping[str, Any]) -> dict[str, Any]:
     >>> vars_of({"name": "shop", "vars": {"zone": "UTC", "shop": {"zone": "+08:00"}}})["zone"]
     '+08:00'
     """
-    declared = project.get("vars") or {}
-    of_project = declared.get(project["name"])
-    return {**declared, **(of_project if isinstance(of_project, dict) else {})}
+    return scoped_vars(project.get("vars") or {}, project["name"])
 
 
 def counted_tables(manifest: Mapping[str, Any], variables: Mapping[str, Any]) -> list[Counted]:

@@ -45,7 +45,8 @@ class Files(NamedTuple):
 
 
 class WrittenFile(NamedTuple):
-    """A file that is written, and not yet part of its table.
+    """A file that is written, and not yet part of its table: the adapter's AddedFile, which isn't
+    where workers are.
 
     Attributes:
         path: absolute.
@@ -194,8 +195,7 @@ class _Partition:
 def _with_dictionary(rows: pa.Table) -> list[str]:
     """Paths of the columns whose values repeat: of others Spark's writer gives up its dictionary,
     too, while Arrow's would keep one of a megabyte."""
-    first = rows.slice(0, _SAMPLED_ROWS).combine_chunks()
-    repeating = []
+    first, repeating = rows.slice(0, _SAMPLED_ROWS), []
     for name, column in zip(first.schema.names, first.columns, strict=True):
         for path, values in _leaves(name, column.combine_chunks()):
             there = values.drop_null()

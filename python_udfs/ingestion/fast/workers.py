@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from python_udfs.ingestion.fast import canal, debezium, events, maxwell
 from python_udfs.ingestion.fast.columns import AGAIN, PROVEN, ROW, TWICE
 from python_udfs.ingestion.fast.zones import offsets_of
+from python_udfs.ingestion.formats.envelope import COORDINATES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,8 +29,8 @@ Decode = Callable[
 ]
 # numbers of rows' messages, the rows, number of messages
 Place = Callable[[np.ndarray, pa.StructArray, int], pa.Array]
+PLACE = COORDINATES[1:]  # by which a batch is chosen to be decoded twice
 # what the workers get of a message
-PLACE = ("topic", "partition_number", "message_offset")
 _SENT = ("payload", "op", "event_time", *PLACE)
 _PLACE = slice(3, 6)
 # a task that proves less than this share of its rows leaves the rest of them to the present way
@@ -75,9 +76,7 @@ def with_proven_rows(
     many, known = path is not None, library_versions()
 
     def read(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        pa.set_cpu_count(1)
-        # what is proven of the driver's libraries needn't hold of others
-        able = decode if library_versions() == known else leave_to_spark
+        able = able_decoder(decode, known)
         return decoded_batches(batches, able, layout, as_lists if many else with_gaps, twice_in)
 
     # its kind is read from the hints, which the stubs don't know
@@ -110,6 +109,18 @@ def library_versions() -> tuple[str, str]:
     return pa.__version__, np.__version__
 
 
+def able_decoder(decode: Decode, known: tuple[str, str]) -> Decode:
+    """The decoder that a worker uses: what is proven of the driver's libraries needn't hold of
+    others.
+
+    Args:
+        decode: of the format.
+        known: library_versions of the driver.
+    """
+    pa.set_cpu_count(1)
+    return decode if library_versions() == known else leave_to_spark
+
+
 def leave_to_spark(
     _layout: Layout, _payloads: pa.StringArray, _op: pa.StringArray, _time: pa.TimestampArray
 ) -> tuple[np.ndarray, pa.StructArray | None]:
@@ -136,17 +147,11 @@ def decoded_batches(
         decode: of the format.
         place: puts rows to their messages.
     """
-    tried = Tried()
+    task = TaskDecoder(decode, layout)
     for batch in batches:
-        count = len(batch[0])
-        kept, rows = np.arange(0), None
-        if tried.is_worth_it:
-            # whatever the decoder can't do, Spark does
-            with suppress(Exception):
-                kept, rows = decode(layout, *batch[: _PLACE.start])
-            tried.add(count, len(np.unique(kept)))
-        twice = bool(count) and is_chosen(batch[_PLACE], twice_in)
-        yield place(kept, _marked(layout, rows, twice), count)
+        kept, rows = task.decoded(*batch[: _PLACE.start])
+        twice = is_chosen(batch[_PLACE], twice_in)
+        yield place(kept, _marked(layout, rows, twice), len(batch[0]))
 
 
 def _marked(layout: Layout, rows: pa.StructArray | None, twice: bool) -> pa.StructArray:
@@ -176,27 +181,38 @@ def as_lists(kept: np.ndarray, rows: pa.StructArray, count: int) -> pa.ListArray
     return pa.ListArray.from_arrays(pa.array(offsets), rows, mask=pa.array(sizes == 0))
 
 
-class Tried:
-    """How many of a task's messages the workers tried to prove, and did."""
+class TaskDecoder:
+    """Decodes a task's messages, as long as enough of them are proven.
 
-    def __init__(self) -> None:
+    Args:
+        decode: of the format.
+    """
+
+    def __init__(self, decode: Decode, layout: Layout) -> None:
+        self._decode, self._layout = decode, layout
         self._seen = self._proven = 0
 
-    @property
-    def is_worth_it(self) -> bool:
-        """Whether the task's next messages are tried, too."""
-        return self._seen < _ENOUGH_ROWS or self._proven >= self._seen * _LEAST_PROVEN
-
-    def add(self, seen: int, proven: int) -> None:
-        """Add those of a batch."""
-        self._seen, self._proven = self._seen + seen, self._proven + proven
+    def decoded(
+        self, payloads: pa.StringArray, ops: pa.StringArray, event_times: pa.TimestampArray
+    ) -> tuple[np.ndarray, pa.StructArray | None]:
+        """What the decoder proves of a batch; nothing where the task's messages before weren't."""
+        kept, rows = np.arange(0), None
+        if self._seen < _ENOUGH_ROWS or self._proven >= self._seen * _LEAST_PROVEN:
+            # whatever the decoder can't do, Spark does
+            with suppress(Exception):
+                kept, rows = self._decode(self._layout, payloads, ops, event_times)
+            self._seen += len(payloads)
+            self._proven += len(np.unique(kept))
+        return kept, rows
 
 
 def is_chosen(places: Sequence[pa.Array], twice_in: int) -> bool:
     """Whether a batch is decoded twice: by the place of its first message, always the same.
 
     Args:
-        places: topic, partition_number and message_offset of its messages.
+        places: PLACE of its messages.
     """
+    if not len(places[0]):
+        return False
     place = ":".join(str(part[0].as_py()) for part in places)
     return crc32(place.encode()) % twice_in == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,13 +16,13 @@ from python_udfs.ingestion.fast.files import Files, TaskFiles, WrittenFile
 from python_udfs.ingestion.fast.workers import (
     FORMATS,
     PLACE,
-    Tried,
+    TaskDecoder,
+    able_decoder,
     is_chosen,
-    leave_to_spark,
     library_versions,
     path_of_rows,
 )
-from python_udfs.ingestion.formats.envelope import IDENTITY
+from python_udfs.ingestion.formats.envelope import COORDINATES, IDENTITY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,18 +30,9 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.fast.images import Layout
     from python_udfs.ingestion.tables.source import TableSource
 
-WRITTEN = "written_file"  # a file as JSON, in a row that is no message
+WRITTEN = "written_file"  # a WrittenFile as JSON, in a row that is no message
 # of a message and of its row, which the workers don't decode
-_KEPT = (
-    "event_time",
-    *IDENTITY,
-    "xid",
-    "batch_id",
-    "topic",
-    "partition_number",
-    "message_offset",
-    "load_id",
-)
+_KEPT = ("event_time", *IDENTITY, "xid", *COORDINATES, "load_id")
 _NULL = ("reject_reason", "reject_payload")  # of a row that is proven
 
 
@@ -56,23 +46,18 @@ def without_written(
         messages: of single rows' changes, in the format of the table's log.
         twice_in: number of a worker's batches of which one batch is left to be decoded twice.
     """
+    # as it is sent to the workers: not its module
     decode, known = FORMATS[source.format].decode, library_versions()
     many, version = path_of_rows(source.format) is not None, source.schema_version
     columns = messages.columns
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pa.set_cpu_count(1)
-        # what is proven of the driver's libraries needn't hold of others
-        able = decode if library_versions() == known else leave_to_spark
-        task, tried, schema = TaskFiles(files, _task()), Tried(), None
+        decoder = TaskDecoder(able_decoder(decode, known), layout)
+        task, schema = TaskFiles(files, _task()), None
         for batch in batches:
-            schema = batch.schema
-            kept, rows = np.arange(0), None
-            if tried.is_worth_it and not is_chosen([batch[name] for name in PLACE], twice_in):
-                # whatever the decoder can't do, Spark does
-                with suppress(Exception):
-                    kept, rows = able(layout, batch["payload"], batch["op"], batch["event_time"])
-                tried.add(len(batch), len(np.unique(kept)))
+            schema, kept, rows = batch.schema, np.arange(0), None
+            if not is_chosen([batch[name] for name in PLACE], twice_in):
+                kept, rows = decoder.decoded(batch["payload"], batch["op"], batch["event_time"])
             if rows is not None and len(kept):
                 task.add(_table_rows(files, batch, kept, rows, version, many))
             yield from _others(batch, kept, columns)
@@ -84,8 +69,8 @@ def without_written(
     return given.mapInArrow(write, ", ".join([*kinds, f"{WRITTEN} string"]))
 
 
-def written(rows: DataFrame, files: Files) -> list[WrittenFile]:
-    """Let workers write rows of a typed model, whoever has made them."""
+def written(rows: DataFrame, files: Files) -> DataFrame:
+    """Let workers write rows of a typed model, whoever has made them; WRITTEN of each file."""
     names = files.schema.names
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,8 +80,7 @@ def written(rows: DataFrame, files: Files) -> list[WrittenFile]:
             task.add(pa.Table.from_arrays(arrays, schema=files.schema))
         yield from _as_rows(task.close(), [], None)
 
-    found = rows.select(*names).mapInArrow(write, f"{WRITTEN} string").collect()
-    return [file_of(row[0]) for row in found]
+    return rows.select(*names).mapInArrow(write, f"{WRITTEN} string")
 
 
 def _task() -> str:
@@ -190,8 +174,3 @@ def _as_rows(
     nulls = [pa.nulls(len(files), kind) for kind in kinds]
     texts = pa.array([json.dumps(file) for file in files], pa.string())
     yield pa.RecordBatch.from_arrays([*nulls, texts], names=[*columns, WRITTEN])
-
-
-def file_of(text: str) -> WrittenFile:
-    """A file from its row's WRITTEN."""
-    return WrittenFile(*json.loads(text))

@@ -169,7 +169,7 @@ def _difference() -> Column:
         place,
         F.lit(
             " (batch, topic, partition, offset) was read otherwise by the Python workers than by "
-            f"Spark: nothing is written; run with --vars '{FROM_VAR}: {NEVER}', which leaves all "
+            f"Spark: nothing is committed; run with --vars '{FROM_VAR}: {NEVER}', which leaves all "
             "to Spark, and report the message."
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Protocol
 
 from dbt.adapters.sparksession.evaluation import are_few, compile_again, leave_uncompiled
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from dbt.adapters.sparksession.worker_files import FilePlace
     from pyspark.sql import DataFrame
 
-    from python_udfs.ingestion.fast.files import Files, WrittenFile
+    from python_udfs.ingestion.fast.files import Files
     from python_udfs.ingestion.fast.images import Layout
     from python_udfs.ingestion.tables.source import TableSource
 
@@ -63,7 +64,7 @@ class RowFiles:
         # pyarrow and numpy take a while to import: only where they are needed
         from python_udfs.ingestion.fast.file_schema import arrow_schema
         from python_udfs.ingestion.fast.files import Files
-        from python_udfs.ingestion.fast.writing import WRITTEN, file_of, without_written
+        from python_udfs.ingestion.fast.writing import WRITTEN, without_written
 
         place = self._dbt.file_place(rows)
         if place is None:
@@ -79,8 +80,7 @@ class RowFiles:
         )
         rest = checkpointed(without_written(messages, source, layout, self._files, twice_in))
         is_file = F.col(WRITTEN).isNotNull()
-        written = rest.where(is_file).select(WRITTEN).collect()
-        self._add(file_of(row[0]) for row in written)
+        self._add(rest.where(is_file).select(WRITTEN))
         rest = rest.where(~is_file).drop(WRITTEN)
         self.left = rest.count()
         if self.left > _MOST_MOVED:
@@ -106,5 +106,5 @@ class RowFiles:
         compile_again(session)
         return rows.where(F.lit(False))
 
-    def _add(self, written: Iterable[WrittenFile]) -> None:
-        self._dbt.add_files(AddedFile(file.path, file.partition, file.offsets) for file in written)
+    def _add(self, written: DataFrame) -> None:
+        self._dbt.add_files(AddedFile(*json.loads(row[0])) for row in written.collect())

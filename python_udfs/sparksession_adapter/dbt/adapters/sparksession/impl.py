@@ -459,8 +459,7 @@ class SparkSessionAdapter(SparkAdapter):
 
 
 def _transforms(partition_by: str | list[str]) -> list[Transform]:
-    given = [partition_by] if isinstance(partition_by, str) else partition_by
     try:
-        return [Transform.read(text) for text in given]
+        return Transform.read_all(partition_by)
     except ValueError as exc:
         raise CompilationError(f"partition_by {exc}") from exc

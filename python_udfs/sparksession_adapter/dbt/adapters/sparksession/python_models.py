@@ -64,7 +64,7 @@ class SessionJobHelper(PythonJobHelper):
             models of strategy append_or_merge.
         dbt.file_place(frame), dbt.add_files(files): where the model's workers may write the files
             of its table, and files that they wrote, see worker_files.py; the rows that the model
-            returns then are none.
+            returns then are none. dbt.may_write_files: whether it is worth asking.
         dbt.meta: the model's `meta` from YAML.
         dbt.meta_of(dbt.ref(name)): the same of the model `name`.
         dbt.meta_of_readers(): name -> the same, of each model that refers to this model.
@@ -104,6 +104,7 @@ class SessionJobHelper(PythonJobHelper):
             dbt.inputs_unchanged = lambda: self._plan().unchanged
             dbt.merge_rows = self._merge_rows
             files = self.services.worker_files
+            dbt.may_write_files = files.are_allowed(self.model)
             dbt.file_place = lambda frame: files.place(self.model, frame)
             dbt.add_files = lambda added: files.add(self.model, added)
             dbt.meta = self.model["config"].get("meta") or {}

@@ -107,11 +107,14 @@ class Warehouse:
         if package == self.config.project_name:
             return {}
         project = self.config.load_dependencies().get(package)
-        return {} if project is None else _scoped(project.vars.to_dict(), package)
+        return {} if project is None else scoped_vars(project.vars.to_dict(), package)
 
     def project_vars_of(self, node: Node) -> Json:
         """The vars as a node sees them of the command line and the project."""
-        return {**_scoped(self.config.vars.to_dict(), node["package_name"]), **self.config.cli_vars}
+        return {
+            **scoped_vars(self.config.vars.to_dict(), node["package_name"]),
+            **self.config.cli_vars,
+        }
 
     def set_snapshot_property(self, key: str, value: str) -> None:
         """Let the node's next commit carry key = value."""
@@ -322,7 +325,7 @@ class Warehouse:
         return self._relations.get_macro_resolver()
 
 
-def _scoped(declared: Json, package: str) -> Json:
+def scoped_vars(declared: Json, package: str) -> Json:
     """Vars that a project declares, as a package sees them: what is declared for it comes first."""
     of_package = declared.get(package)
     return {**declared, **(of_package if isinstance(of_package, dict) else {})}

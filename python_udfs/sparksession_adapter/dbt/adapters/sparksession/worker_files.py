@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from dbt.adapters.sparksession.edges import Foreign, Node
 from dbt.adapters.sparksession.flags import is_empty_run
-from dbt.adapters.sparksession.iceberg.metadata import active
+from dbt.adapters.sparksession.iceberg.metadata import active, java_texts
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.interrupts import check_may_begin
@@ -113,12 +113,18 @@ class WorkerFiles:
     def allow(
         self, model: Node, makes_table: bool, properties: Mapping[str, str], comment: str | None
     ) -> None:
-        """Before a Python model's code runs: let its workers write files.
+        """Before a Python model's code runs: let its workers write files, where they could.
 
         Args:
             makes_table, properties, comment: see ModelFiles.
         """
-        self._models[model["unique_id"]] = ModelFiles(makes_table, properties, comment)
+        is_here = self._warehouse.credentials.folder() is not None
+        if is_here and not is_remote(self._warehouse.session()) and not is_empty_run():
+            self._models[model["unique_id"]] = ModelFiles(makes_table, properties, comment)
+
+    def are_allowed(self, model: Node) -> bool:
+        """Whether it is worth asking for a place of the model's files."""
+        return model["unique_id"] in self._models
 
     def place(self, model: Node, frame: Foreign) -> FilePlace | None:
         """Where the model's workers may write files; None where Spark has to write.
@@ -128,9 +134,7 @@ class WorkerFiles:
         """
         files = self._models.get(model["unique_id"])
         session = self._warehouse.session()
-        if files is None or is_remote(session) or is_empty_run():
-            return None
-        if self._warehouse.credentials.folder() is None:
+        if files is None:
             return None
         with active(session):
             if not files.makes_table:
@@ -207,8 +211,7 @@ class WorkerFiles:
         transforms = gateway.new_array(expressions.Transform, len(columns))
         for place, column in enumerate(columns):
             transforms[place] = expressions.Expressions.identity(column)
-        levels = gateway.new_array(java.java.lang.String, 1)
-        levels[0] = model["schema"]
+        levels = java_texts(session, [model["schema"]])
         name = java.org.apache.spark.sql.connector.catalog.Identifier.of(levels, model["alias"])
         owner = java.org.apache.spark.util.Utils.getCurrentUserName()
         properties = {**files.properties, "provider": "iceberg", "owner": owner}
@@ -222,8 +225,7 @@ class WorkerFiles:
 
 def _plain_columns(model: Node) -> list[str] | None:
     """The columns of a model's `partition_by`; None where it names more than columns."""
-    given = model["config"].get("partition_by") or []
-    transforms = [Transform.read(text) for text in ([given] if isinstance(given, str) else given)]
+    transforms = Transform.read_all(model["config"].get("partition_by") or [])
     if any(transform.function for transform in transforms):
         return None
     return [transform.column for transform in transforms]

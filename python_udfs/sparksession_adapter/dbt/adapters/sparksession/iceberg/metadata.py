@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -109,13 +109,18 @@ def metadata_of_tables(session: Any, catalog: str, schema: str) -> dict[str, dic
     return found
 
 
+def java_texts(session: Any, texts: Sequence[str]) -> Any:
+    """Java's array of these."""
+    array = session.sparkContext._gateway.new_array(session._jvm.java.lang.String, len(texts))
+    for place, text in enumerate(texts):
+        array[place] = text
+    return array
+
+
 def java_namespace(session: Any, schema: str) -> Any:
     """Iceberg's Namespace of a schema's name."""
-    levels = schema.split(".")
-    texts = session.sparkContext._gateway.new_array(session._jvm.java.lang.String, len(levels))
-    for place, level in enumerate(levels):
-        texts[place] = level
-    return session._jvm.org.apache.iceberg.catalog.Namespace.of(texts)
+    levels = java_texts(session, schema.split("."))
+    return session._jvm.org.apache.iceberg.catalog.Namespace.of(levels)
 
 
 def is_null_free(session: Any, table: Any, column: str) -> bool:

@@ -56,6 +56,12 @@ class Transform:
                 return transform
         raise ValueError(f"must be transforms such as {EXAMPLES}, got {text!r}")
 
+    @classmethod
+    def read_all(cls, partition_by: str | list[str]) -> list[Transform]:
+        """The transforms of a model's `partition_by`, see `read`."""
+        given = [partition_by] if isinstance(partition_by, str) else partition_by
+        return [cls.read(text) for text in given]
+
     def takes(self, kind: str) -> bool:
         """Whether it is for columns of a Spark type."""
         return kind.split("(")[0] in TYPES[self.function]

@@ -67,12 +67,10 @@ def microbatch_problem(name: str, config: Given, macros: Iterable[str]) -> str |
     event_time, size = config.get("event_time"), config.get("batch_size")
     size = getattr(size, "value", size)
     given = config.get("partition_by") or []
-    transforms = []
-    for text in [given] if isinstance(given, str) else given:
-        try:
-            transforms.append(Transform.read(text))
-        except ValueError as exc:
-            return f"{name}: partition_by {exc}."
+    try:
+        transforms = Transform.read_all(given)
+    except ValueError as exc:
+        return f"{name}: partition_by {exc}."
     fitting = WITHIN.get(str(size), ())
     if not any(
         transform.column == event_time and transform.function in fitting for transform in transforms

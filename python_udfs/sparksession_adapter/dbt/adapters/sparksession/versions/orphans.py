@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 from urllib.parse import urlparse
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.iceberg.metadata import java_texts
 from dbt.adapters.sparksession.session import is_remote, message_of
 from dbt.adapters.sparksession.sql import literal
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
@@ -24,13 +24,6 @@ HADOOP_SCHEMES = ("", "file", "hdfs")
 CLOCKS_DIFFER = 3600  # seconds that two machines' clocks may be apart
 
 logger = AdapterLogger("Spark")
-
-
-def _java_texts(session: Any, texts: list[str]) -> Any:
-    array = session.sparkContext._gateway.new_array(session._jvm.java.lang.String, len(texts))
-    for place, text in enumerate(texts):
-        array[place] = text
-    return array
 
 
 def _file_name(location: str) -> str:
@@ -58,7 +51,7 @@ class Orphans:
             session._jsparkSession, credentials.catalog
         )
         for schema in (credentials.schema, credentials.published_schema):
-            namespace = jvm.org.apache.iceberg.catalog.Namespace.of(_java_texts(session, [schema]))
+            namespace = jvm.org.apache.iceberg.catalog.Namespace.of(java_texts(session, [schema]))
             for name in self._warehouse.listed(schema, "view"):
                 known = jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, name)
                 view = catalog.loadView(known)
