@@ -257,6 +257,7 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
     from pyspark.sql import functions as F
 
     from python_udfs.ingestion.declared.table_source import table_source
+    from python_udfs.ingestion.fast.settings import WorkerSettings
     from python_udfs.ingestion.formats.envelope import ROW_OPS
     from python_udfs.ingestion.formats.registry import with_envelope
     from python_udfs.ingestion.landing.spark import RAW_SCHEMA
@@ -285,7 +286,7 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
         "bare": lambda: bare(binlog.select("payload"), name),
         "envelope": lambda: with_envelope(binlog.select(*raw), name),
         "typed": lambda: decoded(changes, declared, day),
-        "workers": lambda: InWorkers(0, 1000).decoded(0, changes, declared, day),
+        "workers": lambda: InWorkers(WorkerSettings(0, 1000)).decoded(0, changes, declared, day),
     }
 
 

@@ -44,7 +44,7 @@ profile: binlog_warehouse
 DURATIONS = Path(__file__).parent / "durations.json"  # file below tests -> seconds
 OF_A_PROCESS = 5.0  # seconds that a test with Spark is taken to need in a file without a duration
 TURN = "TESTS_TURN"  # environment variable: which of the tests marked in_turn run
-TURNS = 3  # a day each, 0 to 2
+TURNS = 4  # a day each, 0 to 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -43,6 +43,7 @@ from python_udfs.ingestion.landing.offsets import merge, without
 from python_udfs.ingestion.landing.spark import held_offsets, read_messages
 from python_udfs.ingestion.log.another_log import check_folder, check_held_places
 from python_udfs.ingestion.log.arrived import note_arrived, with_tables_noted
+from python_udfs.ingestion.log.by_workers import written_by_workers
 from python_udfs.ingestion.log.reread import lines_to_read_again, messages_read_again
 from python_udfs.servers.kafka import broker_topics
 
@@ -180,6 +181,10 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     rows = reduce(lambda left, right: left.unionByName(right), frames).withColumn(
         "load_id", F.lit(dbt.run_id)
     )
+    if not from_kafka and not released and again is None:
+        left = written_by_workers(dbt, session, from_files, rows, (unread, longest, store))
+        if left is not None:
+            return left
     if dbt.is_incremental and is_small and offsets <= local_rows.MOST_ROWS:
         return with_tables_noted(dbt, rows)
     return rows

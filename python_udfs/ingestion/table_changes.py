@@ -22,6 +22,8 @@ from python_udfs.ingestion.declared.made_by import (
 )
 from python_udfs.ingestion.declared.table_settings import settings_problem, table_settings
 from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.fast.row_files import RowFiles
+from python_udfs.ingestion.fast.settings import worker_settings
 from python_udfs.ingestion.formats.envelope import (
     COORDINATES,
     IDENTITY,
@@ -57,8 +59,7 @@ from python_udfs.ingestion.tables.log_resets import placed
 from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
 from python_udfs.ingestion.typed.loads import before_the_log, load_rows, with_rest
-from python_udfs.ingestion.typed.proven import in_workers
-from python_udfs.ingestion.typed.row_files import RowFiles
+from python_udfs.ingestion.typed.proven import InWorkers
 from python_udfs.ingestion.typed.rows import refused_rows, refused_statements
 from python_udfs.ingestion.whole_table.derived import derived_rows
 from python_udfs.ingestion.whole_table.state import ORIGINS_PROPERTY, TableLog, TableState
@@ -204,7 +205,7 @@ def _table_rows(
     # rows that are read again here, or merged, Spark has to have
     is_added = not state.needed and not inputs.some_again and not order.is_redeclared
     files = RowFiles(dbt) if is_added and dbt.may_write_files else None
-    workers = replace(in_workers(dbt), files=files)
+    workers = InWorkers(worker_settings(dbt), files)
     rows, gone = deduplicate(changes, known, source, day, dbt.meta["batches"], workers)
     for refused in unread:
         rows = rows.unionByName(_unheld(refused, known))

@@ -33,7 +33,7 @@ WRITING = """
         pq.write_table(pa.Table.from_pylist(found, schema=schema), path)
         if dbt.project_var("fails", False):
             raise ValueError("not today")
-        dbt.add_files([AddedFile(str(path), None, [4])])
+        dbt.add_files([AddedFile(str(path), (), [4])])
         return rows if dbt.project_var("returns_them_too", False) else rows.where("false")
 """
 
@@ -104,12 +104,75 @@ def test_all_rows_are_written_by_spark_where_the_input_was_replaced(
     assert rows(made) == [(1, 11), (4, 40)]
 
 
+BY_VALUES = """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from dbt.adapters.sparksession.worker_files import AddedFile
+    from pathlib import Path
+
+    def model(dbt, session):
+        dbt.config(materialized="incremental", incremental_strategy="append",
+                   partition_by=["name", "day", "id"])
+        rows = dbt.new_rows(dbt.source("src", "x"))
+        place = dbt.file_place(rows)
+        folder = Path(place.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        kinds = (pa.int32(), pa.string(), pa.date32())
+        schema = pa.schema(
+            pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
+            for number, (name, kind) in enumerate(zip(["id", "name", "day"], kinds), 1)
+        )
+        for number, row in enumerate(rows.collect()):
+            path = folder / f"own-{number}-{place.run}.parquet"
+            pq.write_table(pa.Table.from_pylist([row.asDict()], schema=schema), path)
+            texts = (None if row[name] is None else str(row[name]) for name in place.partition)
+            dbt.add_files([AddedFile(str(path), list(texts), [4])])
+        return rows.where("false")
+"""
+
+
+@pytest.mark.in_turn(1)
+def test_files_lie_in_the_partitions_of_their_values(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    values = (
+        "(1, 'a/b=c d~*', date '2026-03-01'), (2, '__HIVE_DEFAULT_PARTITION__', null), "
+        "(null, null, date '1969-12-31'), (4, '', date '9999-12-31')"
+    )
+    made = project_with_source(
+        make_project,
+        {
+            "models/by_workers.py": BY_VALUES,
+            "models/by_spark.sql": """
+                {{ config(materialized='table', partition_by=['name', 'day', 'id']) }}
+                select * from {{ source('src', 'x') }}
+            """,
+        },
+        "drop table src.x",
+        "create table src.x (id int, name string, day date) using iceberg",
+        f"insert into src.x values {values}",
+    )
+    made.run("run")
+    assert len(own_files(made, "by_workers")) == 4
+    by_workers, by_spark = (
+        [
+            sorted(made.query(sql.format(table=f"dw.{name}")), key=str)
+            for sql in (
+                "select * from {table}",
+                "select partition, record_count, file_count from {table}.partitions",
+                "select * from {table} where name is null or id = 4",
+            )
+        ]
+        for name in ("by_workers", "by_spark")
+    )
+    assert by_workers == by_spark
+
+
 @pytest.mark.in_turn(2)
 @pytest.mark.parametrize(
     "config",
     [
         ', partition_by="bucket(4, id)"',
-        ', partition_by="id"',
         ', sort_by="id"',
         ', tblproperties={"write.parquet.bloom-filter-enabled.column.id": "true"}',
         ', tblproperties={"write.parquet.compression-codec": "gzip"}',

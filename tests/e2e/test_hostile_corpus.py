@@ -147,7 +147,7 @@ def answer(call: Callable[[], Any]) -> str:
     return "taken"
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn(3)
 def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     topics = {topic: list(lines) for topic, lines in row_messages().items()}

@@ -241,6 +241,7 @@ WINDOW_HISTORIES = "tests/adapter/test_windows.py -m 'not soak' -k every_run"
 
 IN_WORKERS = "python_udfs/ingestion/fast/"
 GUARDS = "tests/ingestion/fast -k 'guards or hostile'"
+ENVELOPES = "tests/ingestion/fast/test_envelopes.py"
 # guards of the decoder in the workers, each dropped
 WORKER_FAULTS = (
     Fault(
@@ -624,8 +625,8 @@ WORKER_FAULTS = (
     Fault(
         "rows that workers write are of one day",
         IN_WORKERS + "files.py",
-        "same = pc.equal(days, value) if value.is_valid else pc.is_null(days)",
-        "same = pc.equal(days, value)",
+        "pc.equal(values, value) if value.is_valid else pc.is_null(values)",
+        "pc.equal(values, value)",
         "tests/ingestion/fast/test_files.py",
     ),
     Fault(
@@ -643,9 +644,44 @@ WORKER_FAULTS = (
         "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
     ),
     Fault(
+        "a change without a position is proven",
+        IN_WORKERS + "envelopes.py",
+        "right &= ~is_odd & (~is_change | (has_place & _there(number)))",
+        "pass",
+        ENVELOPES,
+    ),
+    Fault(
+        "a row of a snapshot is a change",
+        IN_WORKERS + "envelopes.py",
+        'right = _there(op, source["db"], source["table"], file) & in_time & in_log & ~is_odd',
+        'right = _there(op, source["db"], source["table"], file) & in_time & ~is_odd',
+        ENVELOPES,
+    ),
+    Fault(
+        "an update without its rows before is proven",
+        IN_WORKERS + "envelopes.py",
+        'right &= ~_equal(op, "update") | (old == data)',
+        "pass",
+        ENVELOPES,
+    ),
+    Fault(
+        "a line of NaN is JSON",
+        IN_WORKERS + "lines.py",
+        "odd[_rows(begin, places)] = True\n    longest",
+        "longest",
+        ENVELOPES,
+    ),
+    Fault(
+        "an envelope that is read twice may differ",
+        "python_udfs/ingestion/log/by_workers.py",
+        "failed = F.when(proven.isNotNull() & reduce(or_, differs), difference())",
+        "failed = F.lit(None)",
+        "tests/ingestion/log/test_by_workers.py -k otherwise",
+    ),
+    Fault(
         "a row that the workers lost is none that differs",
         "python_udfs/ingestion/typed/proven.py",
-        "lost = F.when(F.col(TWICE) & nothing, _difference())",
+        "lost = F.when(F.col(TWICE) & nothing, difference())",
         "lost = F.lit(None)",
         "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
     ),

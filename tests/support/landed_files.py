@@ -45,7 +45,7 @@ def messages(*places: int) -> bytes:
 class Log:
     """The model ods_binlog in memory: what dbt and its table are to binlog_messages."""
 
-    project_root, run_id, this = "/", "run", "landed_log"
+    project_root, run_id, this, may_write_files = "/", "run", "landed_log", False
 
     def __init__(self, spark: SparkSession, landing: Path) -> None:
         self.spark, self.is_incremental = spark, False

@@ -9,12 +9,12 @@ from pathlib import Path
 from dbt.adapters.sparksession.worker_files import AddedFile, FilePlace
 from pyspark.sql import DataFrame
 
+from python_udfs.ingestion.fast.row_files import RowFiles
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.tables.source import TableSource
 from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
 from python_udfs.ingestion.typed.proven import InWorkers
-from python_udfs.ingestion.typed.row_files import RowFiles
 from tests.support.lines import ZONE
 
 
@@ -33,7 +33,7 @@ class Folder:
         java = frame.sparkSession._jvm.org.apache.iceberg
         schema = java.spark.SparkSchemaUtil.convert(frame._jdf.schema())
         text = java.SchemaParser.toJson(schema)
-        return FilePlace(str(self._path), text, "cut_date", 1 << 20, 1 << 28, "run")
+        return FilePlace(str(self._path), text, ("cut_date",), 1 << 20, 1 << 28, "run")
 
     def add_files(self, added: Iterable[AddedFile]) -> None:
         self.added += added

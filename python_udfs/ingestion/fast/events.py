@@ -1,7 +1,7 @@
 """Events as rows of a typed model, see formats.events for what they mean.
 
 What isn't proven, beyond what `lines`, `parsing` and `images` leave: an event with an object or a
-list in it; an instant in another form of text than _ISO; an instant in a text where most events of
+list in it; an instant in another form of text than ISO; an instant in a text where most events of
 a batch have a number in that column, or the other way round.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.tables.types import SourceType
 
-_ISO = (
+ISO = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?"
     r"(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])$"
 )
@@ -54,7 +54,7 @@ def _column(name: str, names: tuple[str, ...], kind: SourceType) -> Column | Non
     found = column_of(name, names, kind)
     if found is None or kind.kind != "timestamp":
         return found
-    return found._replace(decode=make_decode(partial(instants, _ISO)))
+    return found._replace(decode=make_decode(partial(instants, ISO)))
 
 
 def decode(

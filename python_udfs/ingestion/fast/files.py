@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote_plus
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pyarrow import Schema
 
+Values = tuple[str | None, ...]  # of partition columns
 _LEVEL = 3  # of zstd, as Spark's writer has it
 _PAGE_ROWS = 20_000  # the same
 _MOST_OPEN = 100  # files of a task at one time: a load may bring thousands of days
@@ -28,7 +30,7 @@ class Files(NamedTuple):
     Attributes:
         folder: of the table's files.
         schema: the table's columns in their order, each with its id in Iceberg.
-        partition: the column whose values have files of their own; None where there is none.
+        partition: the columns whose values have files of their own.
         group_bytes: of rows in memory from which they are written as a row group.
         held_bytes: the same of all partitions' rows that a task holds.
         file_bytes: size from which a file is followed by another.
@@ -37,7 +39,7 @@ class Files(NamedTuple):
 
     folder: str
     schema: Schema
-    partition: str | None
+    partition: tuple[str, ...]
     group_bytes: int
     held_bytes: int
     file_bytes: int
@@ -50,12 +52,12 @@ class WrittenFile(NamedTuple):
 
     Attributes:
         path: absolute.
-        partition: the day of its rows; None where they have none, or the table no partitions.
+        partition: its rows' value of each partition column, as Iceberg writes it as text, or null.
         offsets: where its row groups begin.
     """
 
     path: str
-    partition: str | None
+    partition: list[str | None]
     offsets: list[int]
 
 
@@ -71,17 +73,16 @@ class TaskFiles:
 
     def __init__(self, files: Files, task: str) -> None:
         self._files, self._task = files, task
-        self._partitions: dict[int | None, _Partition] = {}
+        self._partitions: dict[Values, _Partition] = {}
         self._open: dict[_Partition, None] = {}  # that have a file open, the longest unused first
         self.held = self._count = 0
 
     def add(self, rows: pa.Table) -> None:
         """Add rows of the table's columns."""
-        for value, part in self._by_partition(rows):
-            partition = self._partitions.get(value)
+        for values, part in _by_partition(rows, self._files.partition):
+            partition = self._partitions.get(values)
             if partition is None:
-                day = None if value is None else str(np.datetime64(value, "D"))
-                partition = self._partitions[value] = _Partition(self, day)
+                partition = self._partitions[values] = _Partition(self, values)
             self.held += partition.add(part)
         while self.held > self._files.held_bytes:
             largest = max(self._partitions.values(), key=lambda partition: partition.held)
@@ -91,12 +92,12 @@ class TaskFiles:
         """Write what is held; all files of the task."""
         return [file for part in self._partitions.values() for file in part.close()]
 
-    def new_path(self, value: str | None) -> Path:
+    def new_path(self, values: Values) -> Path:
         """Of the next file of a partition."""
         self._count += 1
         folder = Path(self._files.folder)
-        if self._files.partition is not None:
-            folder /= f"{self._files.partition}={value or 'null'}"
+        for name, value in zip(self._files.partition, values, strict=True):
+            folder /= f"{_escaped(name)}={'null' if value is None else _escaped(value)}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{self._task}-{self._files.run}-{self._count:05d}.parquet"
 
@@ -116,26 +117,40 @@ class TaskFiles:
         """Where and how they are written."""
         return self._files
 
-    def _by_partition(self, rows: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:
-        """The rows of each partition, in their order."""
-        if self._files.partition is None:
-            yield None, rows
-            return
-        days = rows[self._files.partition].cast(pa.int32())
-        values = pc.unique(days)
-        if len(values) == 1:
-            yield values[0].as_py(), rows
-            return
-        for value in values:
-            same = pc.equal(days, value) if value.is_valid else pc.is_null(days)
-            yield value.as_py(), rows.filter(same)
+
+def _escaped(text: str) -> str:
+    """A part of a path as Iceberg writes it: URLEncoder of Java leaves other signs than Python."""
+    return quote_plus(text, safe="*").replace("~", "%7E")
+
+
+def _by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Values, pa.Table]]:
+    """The rows of each partition, in their order."""
+    if not columns:
+        yield (), rows
+        return
+    first, *others = columns
+    values = rows[first]
+    distinct = pc.unique(values)
+    for value in distinct:
+        part = rows
+        if len(distinct) > 1:
+            part = rows.filter(pc.equal(values, value) if value.is_valid else pc.is_null(values))
+        for inner, found in _by_partition(part, others):
+            yield (_text(value), *inner), found
+
+
+def _text(value: pa.Scalar) -> str | None:
+    """A value as Iceberg writes it; a date may be one that Python has none of."""
+    if not value.is_valid:
+        return None
+    return str(np.datetime64(value.value, "D") if pa.types.is_date(value.type) else value.as_py())
 
 
 class _Partition:
     """The rows of a task that lie in one partition."""
 
-    def __init__(self, task: TaskFiles, value: str | None) -> None:
-        self._task, self._value = task, value
+    def __init__(self, task: TaskFiles, values: Values) -> None:
+        self._task, self._values = task, values
         self._rows: list[pa.Table] = []
         self._writer: pq.ParquetWriter | None = None
         self._path = Path()
@@ -158,7 +173,7 @@ class _Partition:
         self._rows = []
         self._task.note_open(self)
         if self._writer is None:
-            self._path = self._task.new_path(self._value)
+            self._path = self._task.new_path(self._values)
             self._writer = pq.ParquetWriter(
                 self._path,
                 self._task.files.schema,
@@ -189,7 +204,7 @@ class _Partition:
         self._writer.close()
         self._writer = None
         self._task.note_closed(self)
-        self._written.append(WrittenFile(str(self._path), self._value, _offsets(self._path)))
+        self._written.append(WrittenFile(str(self._path), list(self._values), _offsets(self._path)))
 
 
 def _with_dictionary(rows: pa.Table) -> list[str]:

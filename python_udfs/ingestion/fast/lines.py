@@ -22,6 +22,7 @@ LONGEST_NUMBER = 400  # bytes; a parser refuses those of over 1000
 LONGEST_NAME = PADDING - 8  # bytes
 NEWLINE, QUOTE, COMMA, MINUS, COLON = b'\n",-:'
 BACKSLASH, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = b"\\{}[]"
+LETTER_CAPITAL_N, LETTER_CAPITAL_I = b"NI"
 LETTER_E, LETTER_N = b"en"  # of an exponent; a value that begins with n is null
 _CASE = 32  # the bit by which [ and { differ, ] and }, capitals and small letters
 DEEPEST = 100  # levels of objects and lists. A parser has a bound, far beyond this
@@ -38,6 +39,14 @@ def one_of(signs: bytes) -> np.ndarray:
 _BEGINS = one_of(b'"-0123456789{[tfn')
 _DIGITS = one_of(b"0123456789")
 IS_NUMBER = one_of(b"-0123456789")
+_OF_NUMBER = one_of(b"+-.0123456789eE")
+# of NaN and Inf, and what may stand before such a value
+_AN, _NF = (np.frombuffer(word, np.uint8) for word in (b"aN", b"nf"))
+_BEFORE_VALUE = one_of(b":,[- ")
+_LONGEST_OBJECT = 1 << 15  # bytes. A parser has a bound on names, beyond this
+# objects and lists of a line, however they are nested; a parser has a bound on levels, beyond this
+DEEPEST_OBJECTS = 900
+_STEP = 16  # each so many bytes a line is looked at for long numbers
 # what may stand around a text that is no name, and begin an element of a list
 _BEFORE_TEXT, _AFTER_TEXT, _ELEMENT = one_of(b":,["), one_of(b",}]"), one_of(b'"{[')
 
@@ -123,6 +132,48 @@ def proven_lines(texts: pa.StringArray) -> tuple[np.ndarray, Lines | None]:
         if found.any():
             kept, texts = kept[~found], texts.filter(pa.array(~found))
     return kept, None
+
+
+def object_lines(texts: pa.StringArray) -> tuple[np.ndarray, pa.StringArray]:
+    """The lines that are an object each, if a parser finds as many objects in all of them as there
+    are lines: their numbers, int64, and the lines.
+
+    Each begins and ends with a brace. So no object goes on in the next line: behind `}` the parser
+    expects a comma there, and it takes no text with a newline. And each line holds an object at
+    least. What a parser of many lines passes and others don't is left out: NaN, infinity, and in
+    long lines deep nesting and long numbers.
+
+    Args:
+        texts: see proven_lines.
+    """
+    kept = np.arange(len(texts))
+    for check in (_of_no_size, _odd_bytes, _lax_values):
+        if len(kept):
+            odd = check(texts)
+            if odd.any():
+                kept, texts = kept[~odd], texts.filter(pa.array(~odd))
+    return kept, texts
+
+
+def _lax_values(texts: pa.StringArray) -> np.ndarray:
+    """Mask of lines that may hold what a strict parser of one line refuses, see object_lines."""
+    text, begin, end = _places(texts)
+    odd = end - begin > _LONGEST_OBJECT
+    places = np.flatnonzero((text == LETTER_CAPITAL_N) | (text == LETTER_CAPITAL_I))
+    word = text[places[:, None] + np.arange(1, 3)]
+    named = ((word == _AN) | (word == _NF)).all(axis=1)
+    places = places[named & _BEFORE_VALUE[text[places - 1]]]
+    odd[_rows(begin, places)] = True
+    longest = (end - begin).max()
+    if longest > 2 * DEEPEST_OBJECTS:
+        opens = np.flatnonzero((text | _CASE) == OPEN)
+        odd |= np.diff(np.searchsorted(opens, np.append(begin, len(text)))) > DEEPEST_OBJECTS
+    if longest > LONGEST_NUMBER:
+        in_numbers = np.cumsum(_OF_NUMBER[text[::_STEP]])
+        steps = LONGEST_NUMBER // _STEP
+        runs = np.flatnonzero(in_numbers[steps:] - in_numbers[:-steps] == steps)
+        odd[_rows(begin, (runs + steps) * _STEP)] = True
+    return odd
 
 
 def _places(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

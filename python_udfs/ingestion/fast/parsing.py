@@ -37,6 +37,19 @@ def parsed(
     texts = lines.texts
     if len(numbers) < len(texts):
         texts = texts.take(pa.array(numbers))
+    kept, read = parsed_texts(texts, schema)
+    return numbers[kept], read
+
+
+def parsed_texts(
+    texts: pa.StringArray, schema: pa.Schema
+) -> tuple[np.ndarray, pa.StructArray | None]:
+    """The lines that the parser takes, as `parsed`; they hold an object each at least, and none
+    goes on in the next line.
+
+    Args:
+        schema: without decimals.
+    """
     options = pj.ParseOptions(
         explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=False
     )
@@ -58,7 +71,7 @@ def parsed(
     if not read:
         return np.arange(0), None
     whole = read[0] if len(read) == 1 else pa.concat_arrays(read)
-    return numbers[np.concatenate(kept)], whole
+    return np.concatenate(kept), whole
 
 
 def _has_decimal(kind: pa.DataType) -> bool:

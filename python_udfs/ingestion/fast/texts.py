@@ -98,6 +98,11 @@ def _read(
 
 
 def instants(form: str, column: Column, texts: pa.Array, zone: ConstantOffsets) -> Values:
+    """A column's times with their zone, see read_instants."""
+    return read_instants(form, texts)
+
+
+def read_instants(form: str, texts: pa.Array) -> Values:
     """Times with their zone, of texts.
 
     Args:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from zlib import crc32
 
 import numpy as np
@@ -27,6 +28,8 @@ Decode = Callable[
     ["Layout", pa.StringArray, pa.StringArray, pa.TimestampArray],
     tuple[np.ndarray, pa.StructArray | None],
 ]
+Decoder = TypeVar("Decoder", bound=Callable[..., object])
+Found = TypeVar("Found")
 # numbers of rows' messages, the rows, number of messages
 Place = Callable[[np.ndarray, pa.StructArray, int], pa.Array]
 PLACE = COORDINATES[1:]  # by which a batch is chosen to be decoded twice
@@ -109,7 +112,7 @@ def library_versions() -> tuple[str, str]:
     return pa.__version__, np.__version__
 
 
-def able_decoder(decode: Decode, known: tuple[str, str]) -> Decode:
+def able_decoder(decode: Decoder, known: tuple[str, str]) -> Decoder:
     """The decoder that a worker uses: what is proven of the driver's libraries needn't hold of
     others.
 
@@ -118,13 +121,14 @@ def able_decoder(decode: Decode, known: tuple[str, str]) -> Decode:
         known: library_versions of the driver.
     """
     pa.set_cpu_count(1)
-    return decode if library_versions() == known else leave_to_spark
+    if library_versions() == known:
+        return decode
+    leave: object = leave_to_spark
+    return cast("Decoder", leave)
 
 
-def leave_to_spark(
-    _layout: Layout, _payloads: pa.StringArray, _op: pa.StringArray, _time: pa.TimestampArray
-) -> tuple[np.ndarray, pa.StructArray | None]:
-    """A Decode that proves no message."""
+def leave_to_spark(*_: object) -> tuple[np.ndarray, None]:
+    """A decoder that proves no message."""
     return np.arange(0), None
 
 
@@ -147,9 +151,9 @@ def decoded_batches(
         decode: of the format.
         place: puts rows to their messages.
     """
-    task = TaskDecoder(decode, layout)
+    task = TaskDecoder(partial(decode, layout))
     for batch in batches:
-        kept, rows = task.decoded(*batch[: _PLACE.start])
+        kept, rows = task.decoded(len(batch[0]), *batch[: _PLACE.start])
         twice = is_chosen(batch[_PLACE], twice_in)
         yield place(kept, _marked(layout, rows, twice), len(batch[0]))
 
@@ -181,27 +185,31 @@ def as_lists(kept: np.ndarray, rows: pa.StructArray, count: int) -> pa.ListArray
     return pa.ListArray.from_arrays(pa.array(offsets), rows, mask=pa.array(sizes == 0))
 
 
-class TaskDecoder:
+class TaskDecoder(Generic[Found]):
     """Decodes a task's messages, as long as enough of them are proven.
 
     Args:
-        decode: of the format.
+        decode: from what is given of a batch's messages to the numbers of those that are proven,
+            and what is found of these.
     """
 
-    def __init__(self, decode: Decode, layout: Layout) -> None:
-        self._decode, self._layout = decode, layout
+    def __init__(self, decode: Callable[..., tuple[np.ndarray, Found | None]]) -> None:
+        self._decode = decode
         self._seen = self._proven = 0
 
-    def decoded(
-        self, payloads: pa.StringArray, ops: pa.StringArray, event_times: pa.TimestampArray
-    ) -> tuple[np.ndarray, pa.StructArray | None]:
-        """What the decoder proves of a batch; nothing where the task's messages before weren't."""
+    def decoded(self, count: int, *given: object) -> tuple[np.ndarray, Found | None]:
+        """What the decoder proves of a batch; nothing where the task's messages before weren't.
+
+        Args:
+            count: number of the batch's messages.
+            given: what the decoder takes of them.
+        """
         kept, rows = np.arange(0), None
         if self._seen < _ENOUGH_ROWS or self._proven >= self._seen * _LEAST_PROVEN:
             # whatever the decoder can't do, Spark does
             with suppress(Exception):
-                kept, rows = self._decode(self._layout, payloads, ops, event_times)
-            self._seen += len(payloads)
+                kept, rows = self._decode(*given)
+            self._seen += count
             self._proven += len(np.unique(kept))
         return kept, rows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import functions as F
 
+from python_udfs.ingestion.fast.columns import WRITTEN
 from python_udfs.ingestion.fast.files import Files, TaskFiles, WrittenFile
 from python_udfs.ingestion.fast.workers import (
     FORMATS,
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.fast.images import Layout
     from python_udfs.ingestion.tables.source import TableSource
 
-WRITTEN = "written_file"  # a WrittenFile as JSON, in a row that is no message
 # of a message and of its row, which the workers don't decode
 _KEPT = ("event_time", *IDENTITY, "xid", *COORDINATES, "load_id")
 _NULL = ("reject_reason", "reject_payload")  # of a row that is proven
@@ -52,16 +53,17 @@ def without_written(
     columns = messages.columns
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decoder = TaskDecoder(able_decoder(decode, known), layout)
-        task, schema = TaskFiles(files, _task()), None
+        decoder = TaskDecoder(partial(able_decoder(decode, known), layout))
+        task, schema = TaskFiles(files, task_name()), None
         for batch in batches:
             schema, kept, rows = batch.schema, np.arange(0), None
             if not is_chosen([batch[name] for name in PLACE], twice_in):
-                kept, rows = decoder.decoded(batch["payload"], batch["op"], batch["event_time"])
+                sent = (batch[name] for name in ("payload", "op", "event_time"))
+                kept, rows = decoder.decoded(len(batch), *sent)
             if rows is not None and len(kept):
                 task.add(_table_rows(files, batch, kept, rows, version, many))
             yield from _others(batch, kept, columns)
-        yield from _as_rows(task.close(), columns, schema)
+        yield from files_as_rows(task.close(), columns, schema)
 
     # the newline, so that the workers read the texts where they lie
     given = messages.withColumn("payload", F.concat("payload", F.lit("\n")))
@@ -74,16 +76,16 @@ def written(rows: DataFrame, files: Files) -> DataFrame:
     names = files.schema.names
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = TaskFiles(files, _task())
+        task = TaskFiles(files, task_name())
         for batch in batches:
             arrays = [batch[name].cast(files.schema.field(name).type) for name in names]
             task.add(pa.Table.from_arrays(arrays, schema=files.schema))
-        yield from _as_rows(task.close(), [], None)
+        yield from files_as_rows(task.close(), [], None)
 
     return rows.select(*names).mapInArrow(write, f"{WRITTEN} string")
 
 
-def _task() -> str:
+def task_name() -> str:
     """The part of a task's file names that no other task or attempt of the run has."""
     context = TaskContext.get()
     assert context is not None  # it runs in a task
@@ -160,7 +162,7 @@ def _others(
     yield pa.RecordBatch.from_pydict(arrays)
 
 
-def _as_rows(
+def files_as_rows(
     files: list[WrittenFile], columns: list[str], schema: pa.Schema | None
 ) -> Iterator[pa.RecordBatch]:
     """Files as rows whose columns but WRITTEN are null.

@@ -49,7 +49,7 @@ POSITION_IS_PLACE = True
 _HEAD = "struct<received_at string>"
 _ISO = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)\z"
 _TABLE = r"^(.+)\.([^.]+)$"
-_DATABASE = "events"  # of a topic without a dot
+DATABASE = "events"  # of a topic without a dot
 
 
 def envelope(messages: DataFrame) -> DataFrame:
@@ -71,7 +71,7 @@ def envelope(messages: DataFrame) -> DataFrame:
         .when(F.col("_received").isNull(), F.lit("`received_at` is missing or not a time"))
     )
     named = F.regexp_extract("topic", _TABLE, 1)
-    database = F.when(named != "", named).otherwise(F.lit(_DATABASE))
+    database = F.when(named != "", named).otherwise(F.lit(DATABASE))
     place = F.concat_ws("/", "topic", "partition_number")
     return (
         frame.withColumn("envelope_reason", reason)

@@ -74,11 +74,14 @@ def as_written(
     return (source, None) if looks is None else looks(messages, source, samples)
 
 
-def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
+def with_envelope(messages: DataFrame, format_name: str, kept: Iterable[str] = ()) -> DataFrame:
     """Raw messages (landing.spark.RAW_SCHEMA) as rows of ods_binlog without load_id.
 
     Text that isn't UTF-8 stays as bytes in `payload_bytes`, and as text with the bad bytes
     replaced in `payload`. What can't be read gets a `reject_reason`; its envelope is empty.
+
+    Args:
+        kept: further columns of the messages that the rows are to have.
     """
     from pyspark.sql import functions as F
 
@@ -99,6 +102,7 @@ def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
         F.when(good_utf8, text).otherwise(F.make_valid_utf8(text)).alias("payload"),
         F.when(~good_utf8, F.col("payload")).alias("payload_bytes"),
         "cut_reason",
+        *kept,
     )
     parsed = FORMATS[format_name].envelope(decoded)
     # what it empties can't be distinguished from what came after it
@@ -131,4 +135,5 @@ def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
         # of what may come whole yet; too long a line stays so
         F.when(~F.col("cut_reason").startswith(LONG_LINE), F.col("cut_reason")).alias("cut_reason"),
         "reject_reason",
+        *kept,
     )

@@ -569,6 +569,10 @@ def is_cut(reason: str | None) -> bool:
     return reason is not None and not reason.startswith(LONG_LINE)
 
 
+# of message_batches: the columns that have the same value in all messages of a batch
+OF_ALL = ("batch_id", "topic", "partition_number", "run_offset", "message_key", "cut_reason")
+
+
 def message_batches(
     files: Iterable[tuple[str, str, str, int, int]],
     held: dict[str, list[Interval]],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from python_udfs.ingestion.landing.files import (
     LONGEST_LINE,
+    OF_ALL,
     LandedFile,
     message_batches,
     offsets_key,
@@ -36,14 +37,28 @@ STRETCH_SCHEMA = (
 )
 
 
+class Through(NamedTuple):
+    """What the workers make of raw messages where they read them.
+
+    Attributes:
+        make: from batches of RAW_SCHEMA to others.
+        schema: of these.
+    """
+
+    make: Callable[[Iterable[pyarrow.RecordBatch]], Iterable[pyarrow.RecordBatch]]
+    schema: str
+
+
 def read_messages(
     session: SparkSession,
     files: list[LandedFile],
     held: dict[str, list[Interval]],
     longest: int = LONGEST_LINE,
     store: ObjectStore | None = None,
+    through: Through | None = None,
 ) -> DataFrame:
-    """One row a message of `files` that is not in `held`, in the columns of RAW_SCHEMA.
+    """One row a message of `files` that is not in `held`, in the columns of RAW_SCHEMA, or what
+    `through` makes of these.
 
     Files are read by Python workers in Arrow batches: only so do messages keep their line
     number, broken gzip streams their good part, and invalid bytes their value. The work for
@@ -66,12 +81,17 @@ def read_messages(
         ]
         for columns in message_batches(_named(batches), held, together, longest, store):
             arrays = [
-                pa.array(values, type=kind)
-                for values, kind in zip(columns.values(), types, strict=True)
+                pa.repeat(pa.scalar(values[0], kind), len(values))
+                if name in OF_ALL
+                else pa.array(values, type=kind)
+                for (name, values), kind in zip(columns.items(), types, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    return _in_tasks(session, files).mapInArrow(read, RAW_SCHEMA)
+    if through is None:
+        return _in_tasks(session, files).mapInArrow(read, RAW_SCHEMA)
+    make = through.make
+    return _in_tasks(session, files).mapInArrow(lambda given: make(read(given)), through.schema)
 
 
 def stretches_of(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.typed.proven import InWorkers
 
 
+MANY = 1_000_000  # messages
 # what identifies a change: its place, and which of the rows of that place it is, see _own_row
 OWN_ROW = "own_row"
 CHANGE = [*IDENTITY[:-1], OWN_ROW]
@@ -74,8 +75,7 @@ def deduplicate(
     at_place = narrow.groupBy(*place).agg(F.count(F.lit(1)).alias("times"))
     suspects, held = narrow.join(at_place.where("times > 1"), place, "left_semi"), None
     if known is None:
-        [(count, most)] = at_place.agg(F.sum("times"), F.max("times")).collect()
-        has_suspects = count is not None and most > 1
+        count, has_suspects = _has_repeats(narrow, place)
     else:
         # bounds that files of the table are pruned by: a log without files of its own has one
         # number for all, and positions that grow
@@ -89,10 +89,13 @@ def deduplicate(
             F.col("binlog_file_number").isin(bounds.files)
             & F.col("binlog_position").between(bounds.low, bounds.high)
         )
-        suspects = suspects.unionByName(narrow.join(held.select(*place), place, "left_semi"))
-        count, has_suspects = bounds.messages, not suspects.isEmpty()
+        count, of_held = bounds.messages, narrow.join(held.select(*place), place, "left_semi")
+        # of many messages the hashes alone are moved around, of few it takes a job more
+        has_repeats = count < MANY or _has_repeats(narrow, place)[1]
+        suspects = suspects.unionByName(of_held) if has_repeats else of_held
+        has_suspects = (has_repeats and count >= MANY) or not suspects.isEmpty()
     if not has_suspects:
-        return workers.decoded(count or 0, new, source, day), None
+        return workers.decoded(count, new, source, day), None
     messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")
     classified = classify_duplicates(decoded(messages, source, day), held, source, batches)
     # else the rows' plan has all of this in it, and is planned with it several times
@@ -124,6 +127,14 @@ def deduplicate(
         new = new.join(judged, COORDINATES, "left_anti")
         rows = rows.unionByName(workers.decoded(count, new, source, day))
     return rows, corrected
+
+
+def _has_repeats(narrow: DataFrame, place: list[str]) -> tuple[int, bool]:
+    """Number of messages, and whether several may be at one place: by hashes, of which none is
+    there twice where no place is."""
+    hashed = narrow.groupBy(F.xxhash64(*place)).agg(F.count(F.lit(1)).alias("times"))
+    [(count, most)] = hashed.agg(F.sum("times"), F.max("times")).collect()
+    return count or 0, count is not None and most > 1
 
 
 def change_rows(

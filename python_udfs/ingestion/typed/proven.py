@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.fast.columns import AGAIN, PROVEN, ROW, TWICE
+from python_udfs.ingestion.fast.settings import TWICE_DEFAULT, WorkerSettings, difference
 from python_udfs.ingestion.typed.images import canonical, image_of
 from python_udfs.ingestion.typed.rows import change_key, decoded
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from python_udfs.ingestion.fast.row_files import RowFiles
     from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.typed.business_date import BusinessDay
-    from python_udfs.ingestion.typed.row_files import RowFiles
-
-FROM_VAR, TWICE_VAR = "worker_decoding_from", "worker_decoding_checked_in"
-NEVER = "never"
-FROM_DEFAULT, TWICE_DEFAULT = 200_000, 1000
 
 
 @dataclass(frozen=True)
 class InWorkers:
-    """Whether workers decode.
+    """Workers that decode a table's rows, or don't.
 
     Attributes:
-        least: number of a table's new messages from which they do, or None for never.
-        checked_in: number of a worker's batches of which Spark decodes one batch as well.
+        settings: whether they do.
         files: lets them write what they decode; None where Spark writes all rows.
     """
 
-    least: int | None
-    checked_in: int
+    settings: WorkerSettings
     files: RowFiles | None = None
 
     def decoded(
@@ -46,7 +40,8 @@ class InWorkers:
         Args:
             count: number of new messages of the table, these or more.
         """
-        if self.least is None or count < self.least:
+        least, checked_in = self.settings
+        if least is None or count < least:
             return decoded(messages, source, day)
         # pyarrow and numpy take a while to import: only where they are needed
         from python_udfs.ingestion.fast.workers import layout_of, with_proven_rows
@@ -54,53 +49,25 @@ class InWorkers:
         layout = layout_of(messages.sparkSession, source, day.zone, day.max_ahead_hours)
         if layout is None:
             return decoded(messages, source, day)
-        checked_in = self.checked_in
         if self.files is not None:
+            from python_udfs.ingestion.fast.writing import without_written
+
             rows = decoded(messages, source, day)
-            rest = self.files.without_written(messages, rows, source, layout, checked_in)
-            if rest is not None:
+            files = self.files.place(rows)
+            if files is not None:
+                rest = without_written(messages, source, layout, files, checked_in)
+                messages = self.files.without_written(rest)
                 if not self.files.left:
                     return rows.where(F.lit(False))
                 # among what is left are the batches that are to be decoded twice
-                messages, checked_in = rest, 1
+                checked_in = 1
         read = with_proven_rows(messages, source, layout, checked_in)
         kept = [name for name in (PROVEN, TWICE, ROW, AGAIN) if name in read.columns]
         rows = decoded(read, source, day, kept=kept)
         return _with_proven(_by_number(rows) if ROW in kept else rows, source)
 
 
-IN_SPARK = InWorkers(None, TWICE_DEFAULT)
-
-
-class HasVars(Protocol):
-    """A Python model's handle `dbt`."""
-
-    def project_var(self, name: str, default: object = None) -> object:
-        """A var of the project."""
-
-
-def in_workers(dbt: HasVars) -> InWorkers:
-    """What the vars say of decoding.
-
-    Args:
-        dbt: handle of a Python model.
-
-    Raises:
-        ValueError: a var has another value than a number, or `never`.
-    """
-    least = os.environ.get("WORKER_DECODING_FROM") or str(dbt.project_var(FROM_VAR, FROM_DEFAULT))
-    checked = str(dbt.project_var(TWICE_VAR, TWICE_DEFAULT))
-    if least != NEVER and not least.isdecimal():
-        raise ValueError(
-            f"the var {FROM_VAR} is {least!r}, must be a number of messages or {NEVER!r}. "
-            f"Example: {FROM_VAR}: {FROM_DEFAULT}"
-        )
-    if not checked.isdecimal() or not int(checked):
-        raise ValueError(
-            f"the var {TWICE_VAR} is {checked!r}, must be a whole number above 0. "
-            f"Example: {TWICE_VAR}: {TWICE_DEFAULT}"
-        )
-    return InWorkers(None if least == NEVER else int(least), int(checked))
+IN_SPARK = InWorkers(WorkerSettings(None, TWICE_DEFAULT))
 
 
 def _by_number(rows: DataFrame) -> DataFrame:
@@ -111,7 +78,7 @@ def _by_number(rows: DataFrame) -> DataFrame:
     nothing = F.col(AGAIN).isNotNull() & F.get(AGAIN, F.col("row_number").cast("int")).isNull()
     again = F.get(AGAIN, F.when(~nothing, F.col("row_number").cast("int")).otherwise(0))
     found = F.when(F.col(TWICE), again).otherwise(F.col(PROVEN))
-    lost = F.when(F.col(TWICE) & nothing, _difference())
+    lost = F.when(F.col(TWICE) & nothing, difference())
     number = F.when(F.col(ROW).isNotNull(), F.col(ROW).cast("bigint")).otherwise(
         F.coalesce(lost.cast("bigint"), F.col("row_number"))
     )
@@ -132,7 +99,7 @@ def _with_proven(rows: DataFrame, source: TableSource) -> DataFrame:
         "unique_key": change_key(),
         "cut_date": proven["cut_date"],
         "metadata_changes": proven["changes"],
-        "reject_reason": F.when(F.col(TWICE) & _differs(source), _difference()),
+        "reject_reason": F.when(F.col(TWICE) & _differs(source), difference()),
         "reject_payload": F.lit(None).cast("string"),
     }
     return rows.select(
@@ -159,18 +126,3 @@ def _differs(source: TableSource) -> Column:
     for by_spark, by_workers in pairs:
         found = found | ~by_spark.eqNullSafe(by_workers)
     return found
-
-
-def _difference() -> Column:
-    """An error that names the message."""
-    place = F.concat_ws(":", "batch_id", "topic", "partition_number", "message_offset")
-    text = F.concat(
-        F.lit("the message at "),
-        place,
-        F.lit(
-            " (batch, topic, partition, offset) was read otherwise by the Python workers than by "
-            f"Spark: nothing is committed; run with --vars '{FROM_VAR}: {NEVER}', which leaves all "
-            "to Spark, and report the message."
-        ),
-    )
-    return F.raise_error(text).cast("string")

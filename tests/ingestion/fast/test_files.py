@@ -29,7 +29,7 @@ def files(folder: Path, **changes: object) -> Files:
     found = Files(
         folder=str(folder / "data"),
         schema=arrow_schema(SCHEMA),
-        partition="day",
+        partition=("day",),
         group_bytes=4_000,
         held_bytes=9_000,
         file_bytes=20_000,
@@ -68,8 +68,9 @@ def test_random_rows_lie_in_their_days_files(seed: int, tmp_path: Path) -> None:
     for file in written:
         table = pq.ParquetFile(file.path).read()
         held = set(table["day"].to_pylist())
-        assert held == {None if file.partition is None else date.fromisoformat(file.partition)}
-        assert Path(file.path).parent.name == f"day={file.partition or 'null'}"
+        (day,) = file.partition
+        assert held == {None if day is None else date.fromisoformat(day)}
+        assert Path(file.path).parent.name == f"day={day or 'null'}"
         assert len(file.offsets) == pq.read_metadata(file.path).num_row_groups
         found += [tuple(row.values()) for row in table.to_pylist()]
     assert Counter(found) == Counter(given)

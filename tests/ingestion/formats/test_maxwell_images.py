@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.formats.maxwell import LAST_ROW
+from python_udfs.ingestion.typed import duplicates
 from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
 from python_udfs.ingestion.typed.rows import decoded
@@ -474,14 +475,20 @@ def kept(new, known):
 
 
 @pytest.mark.in_turn
-def test_a_change_that_came_before_or_comes_twice_is_left_out(spark):
+@pytest.mark.parametrize("many", [duplicates.MANY, 1])
+def test_a_change_that_came_before_or_comes_twice_is_left_out(spark, monkeypatch, many):
+    monkeypatch.setattr(duplicates, "MANY", many)
     known = frame_of(spark, [(0, 100, 0)])
     sent = [(10, 100), (11, 200), (12, 200), (13, 300), (15, 400), (14, 400)]
 
     new = frame_of(spark, [(offset, at, 0) for offset, at in sent])
-    rows = kept(new, known)
-
-    assert sorted(row.message_offset for row in rows) == [11, 13, 14]
+    for messages, left in (
+        (new, [11, 13, 14]),
+        (new.where("message_offset in (10, 11, 13)"), [11, 13]),
+        (new.where("message_offset in (11, 12, 13)"), [11, 13]),
+        (new.where("message_offset in (11, 13)"), [11, 13]),
+    ):
+        assert sorted(row.message_offset for row in kept(messages, known)) == left
 
 
 def test_a_message_that_must_be_refused_does_not_stand_for_the_whole_message(spark):

@@ -19,12 +19,13 @@ from pyspark.sql import functions as F
 
 from python_udfs.ingestion.fast import canal, workers
 from python_udfs.ingestion.fast.columns import PROVEN
+from python_udfs.ingestion.fast.settings import WorkerSettings, worker_settings
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.tables.source import TableSource
 from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
-from python_udfs.ingestion.typed.proven import IN_SPARK, InWorkers, in_workers
+from python_udfs.ingestion.typed.proven import IN_SPARK, InWorkers
 from tests.support import mutated_formats, mutated_rows
 from tests.support.lines import ZONE, numbered, raw_messages, source
 from tests.support.lines import line as message
@@ -33,8 +34,8 @@ from tests.support.mutated_rows import ORDERS
 from tests.support.typed_model import uncompiled
 from tests.support.written_rows import rows_by_files
 
-ALWAYS = InWorkers(0, 1000)
-TWICE = InWorkers(0, 1)
+ALWAYS = InWorkers(WorkerSettings(0, 1000))
+TWICE = InWorkers(WorkerSettings(0, 1))
 FROM_ENV = "WORKER_DECODING_FROM"
 SEED = 7
 TABLES = {"maxwell": ORDERS, **{name: tables_of(name)["orders"] for name in CONVERT}}
@@ -191,8 +192,12 @@ def test_small_batches_and_tables_with_unproven_types_are_decoded_by_spark(
 ) -> None:
     table = source({"id": "int"})
     messages, day = changes(spark, [message()], table), BusinessDay(table, ZONE, 24)
-    assert is_decoded_by_workers(InWorkers(5, 1000).decoded(5, messages, table, day))
-    assert not is_decoded_by_workers(InWorkers(5, 1000).decoded(4, messages, table, day))
+    assert is_decoded_by_workers(
+        InWorkers(WorkerSettings(5, 1000)).decoded(5, messages, table, day)
+    )
+    assert not is_decoded_by_workers(
+        InWorkers(WorkerSettings(5, 1000)).decoded(4, messages, table, day)
+    )
     assert not is_decoded_by_workers(IN_SPARK.decoded(10**9, messages, table, day))
     for kind in ("set('a','b')", "varbinary(9)"):
         table = source({"id": "int", "labels": kind})
@@ -204,17 +209,17 @@ def test_settings_come_from_the_vars_or_the_environment(monkeypatch: pytest.Monk
     monkeypatch.delenv(FROM_ENV, raising=False)
     settings: dict[str, object] = {}
     dbt = SimpleNamespace(project_var=lambda name, default: settings.get(name, default))
-    assert in_workers(dbt) == InWorkers(200_000, 1000)
+    assert worker_settings(dbt) == WorkerSettings(200_000, 1000)
     settings |= {"worker_decoding_from": 100, "worker_decoding_checked_in": 5}
-    assert in_workers(dbt) == InWorkers(100, 5)
+    assert worker_settings(dbt) == WorkerSettings(100, 5)
     settings["worker_decoding_from"] = "never"
-    assert in_workers(dbt) == InWorkers(None, 5)
+    assert worker_settings(dbt) == WorkerSettings(None, 5)
     monkeypatch.setenv(FROM_ENV, "0")
-    assert in_workers(dbt) == InWorkers(0, 5)
+    assert worker_settings(dbt) == WorkerSettings(0, 5)
     monkeypatch.setenv(FROM_ENV, "-1")
     with pytest.raises(ValueError, match="worker_decoding_from is '-1', must be a number"):
-        in_workers(dbt)
+        worker_settings(dbt)
     monkeypatch.delenv(FROM_ENV)
     settings["worker_decoding_checked_in"] = 0
     with pytest.raises(ValueError, match="worker_decoding_checked_in is '0', must be a whole"):
-        in_workers(dbt)
+        worker_settings(dbt)

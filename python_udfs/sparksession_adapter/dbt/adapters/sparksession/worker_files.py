@@ -40,7 +40,8 @@ HEEDED = (
     *("write.target-file-size-bytes", "write.update."),
 )
 CODEC, ZSTD = "write.parquet.compression-codec", "zstd"
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+# types of the columns whose values may have files of their own
+PARTITION_TYPES = ("date", "int", "string")
 
 
 class FilePlace(NamedTuple):
@@ -49,7 +50,7 @@ class FilePlace(NamedTuple):
     Attributes:
         folder: of its files, on this host or one that executors share.
         schema: the table's columns, as JSON of Iceberg's table spec.
-        partition: the date column whose days have files of their own; None where there is none.
+        partition: the columns whose values have files of their own.
         group_bytes: size of a row group.
         file_bytes: size from which a file is followed by another.
         run: a part that each file's name must have, and no other run's files have: by it the files
@@ -58,7 +59,7 @@ class FilePlace(NamedTuple):
 
     folder: str
     schema: str
-    partition: str | None
+    partition: tuple[str, ...]
     group_bytes: int
     file_bytes: int
     run: str
@@ -69,13 +70,12 @@ class AddedFile(NamedTuple):
 
     Attributes:
         path: absolute.
-        day: of the partition column, as a date in ISO's form; None where it is null, or there is
-            no such column.
+        partition: the value of each partition column, as Iceberg writes it as text; None for null.
         offsets: where its row groups begin.
     """
 
     path: str
-    day: str | None
+    partition: Sequence[str | None]
     offsets: Sequence[int]
 
 
@@ -242,26 +242,26 @@ def _has_columns(held: Foreign, given: Foreign) -> bool:
 
 def _place(session: Foreign, table: Foreign) -> FilePlace | None:
     """Where the files of Iceberg's table are written; None where that needs Iceberg's own writer:
-    in a store, by other partitions than days, in an order, or by properties of its own."""
+    in a store, by other partitions than values of these types, in an order, or by properties of its
+    own."""
     location = table.location().removeprefix(FILE)
     location = f"/{location.lstrip('/')}" if location.startswith("/") else ""
     properties, fields = table.properties(), list(table.spec().fields())
     is_plain = all(key.startswith(HEEDED) or key == CODEC for key in properties)
     is_plain &= properties.get(CODEC) in (None, ZSTD)
-    if not location or not is_plain or not table.sortOrder().isUnsorted() or len(fields) > 1:
+    if not location or not is_plain or not table.sortOrder().isUnsorted():
         return None
-    partition = None
+    partition = []
     for field_ in fields:
         column = table.schema().findField(field_.sourceId())
-        if not field_.transform().isIdentity() or column.type().toString() != "date":
+        is_value = field_.transform().isIdentity() and field_.name() == column.name()
+        if not is_value or column.type().toString() not in PARTITION_TYPES:
             return None
-        partition = column.name()
-        if field_.name() != partition:
-            return None
+        partition.append(column.name())
     return FilePlace(
         folder=os.path.join(location, "data"),
         schema=session._jvm.org.apache.iceberg.SchemaParser.toJson(table.schema()),
-        partition=partition,
+        partition=tuple(partition),
         group_bytes=int(properties.get(GROUP_SIZE) or GROUP_SIZE_DEFAULT),
         file_bytes=int(properties.get(TARGET_SIZE) or TARGET_SIZE_DEFAULT),
         run=uuid4().hex,
@@ -275,11 +275,13 @@ def _data_file(session: Foreign, files: ModelFiles, file: AddedFile, metrics: Fo
     builder = java.DataFiles.builder(files.table.spec()).withInputFile(given)
     builder = builder.withFormat("parquet").withSplitOffsets(_longs(session, file.offsets))
     builder = builder.withMetrics(java.parquet.ParquetUtil.fileMetrics(given, metrics))
-    partition = None if files.place is None else files.place.partition
-    if partition is not None:
-        day = NULL_PARTITION if file.day is None else file.day
-        builder = builder.withPartitionPath(f"{partition}={day}")
-    return builder.build()
+    kinds = files.table.spec().partitionType()
+    values = java.PartitionData(kinds)
+    for place, (field_, text) in enumerate(zip(kinds.fields(), file.partition, strict=True)):
+        is_text = text is None or field_.type().toString() == "string"
+        read = java.types.Conversions.fromPartitionString
+        values.set(place, text if is_text else read(field_.type(), text))
+    return (builder.withPartition(values) if file.partition else builder).build()
 
 
 def _longs(session: Foreign, values: Sequence[int]) -> Foreign:

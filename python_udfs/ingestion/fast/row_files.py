@@ -1,4 +1,4 @@
-"""Rows of a typed model that workers write as files of its table, see worker_files."""
+"""Rows of a model that its workers write as files of its table, see worker_files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dbt.adapters.sparksession.session import checkpointed
 from dbt.adapters.sparksession.worker_files import AddedFile
 from pyspark.sql import functions as F
 
+from python_udfs.ingestion.fast.columns import WRITTEN
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from python_udfs.ingestion.fast.files import Files
-    from python_udfs.ingestion.fast.images import Layout
-    from python_udfs.ingestion.tables.source import TableSource
 
 HELD_BYTES = 256 << 20  # of the rows that a task holds of all days
 # messages left that are sent around so that few tasks have them, and how many a task should have
@@ -36,10 +36,10 @@ class TakesFiles(Protocol):
 
 
 class RowFiles:
-    """Files of a typed model's table that its run's workers write.
+    """Files of a model's table that its run's workers write.
 
     Attributes:
-        left: number of messages whose rows they didn't write.
+        left: number of messages whose rows they haven't written.
     """
 
     def __init__(self, dbt: TakesFiles) -> None:
@@ -47,24 +47,15 @@ class RowFiles:
         self._files: Files | None = None
         self.left = 0
 
-    def without_written(
-        self,
-        messages: DataFrame,
-        rows: DataFrame,
-        source: TableSource,
-        layout: Layout,
-        twice_in: int,
-    ) -> DataFrame | None:
-        """Write the rows that the workers prove; the other messages. None where they can't write.
+    def place(self, rows: DataFrame) -> Files | None:
+        """Where and how the workers write; None where they can't.
 
         Args:
-            rows: of these messages, as Spark makes them.
-            twice_in: number of a worker's batches of which one batch is left among the others.
+            rows: with the columns of the model's table; they aren't made.
         """
         # pyarrow and numpy take a while to import: only where they are needed
         from python_udfs.ingestion.fast.file_schema import arrow_schema
         from python_udfs.ingestion.fast.files import Files
-        from python_udfs.ingestion.fast.writing import WRITTEN, without_written
 
         place = self._dbt.file_place(rows)
         if place is None:
@@ -78,19 +69,29 @@ class RowFiles:
             file_bytes=place.file_bytes,
             run=place.run,
         )
-        rest = checkpointed(without_written(messages, source, layout, self._files, twice_in))
+        return self._files
+
+    def without_written(self, messages: DataFrame) -> DataFrame:
+        """Let the workers write what they prove; the other messages.
+
+        Args:
+            messages: those that they leave, with WRITTEN, and a row for each file, of which all but
+                WRITTEN is null.
+        """
+        rest = checkpointed(messages)
         is_file = F.col(WRITTEN).isNotNull()
         self._add(rest.where(is_file).select(WRITTEN))
         rest = rest.where(~is_file).drop(WRITTEN)
-        self.left = rest.count()
-        if self.left > _MOST_MOVED:
+        count = rest.count()
+        self.left += count
+        if count > _MOST_MOVED:
             return rest
         # a task of each part of the log would write a file for its few messages
         cores = rest.sparkSession.sparkContext.defaultParallelism
-        return rest.repartition(max(1, min(cores, self.left // _TASK_ROWS)))
+        return rest.repartition(max(1, min(cores, count // _TASK_ROWS)))
 
     def without_rows(self, rows: DataFrame, has_others: bool) -> DataFrame:
-        """Write a typed model's other rows, if workers write its files; what Spark has to write.
+        """Write a model's other rows, if workers write its files; what Spark has to write.
 
         Args:
             has_others: whether there may be more than those of the messages that are left.
