@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from dbt.adapters.spark import SparkRelation
 from dbt.adapters.sparksession.flags import is_empty_run
+from dbt_common.exceptions import DbtRuntimeError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,7 +39,13 @@ class SparkSessionRelation(SparkRelation):
         if is_empty_run():  # nothing is written that its limit could be for, see flags.py
             kwargs["limit"] = None
         relation = super().create_from(quoting, relation_config, **kwargs)
-        as_of = getattr(quoting, "cli_vars", {}).get("as_of_version")
+        given = getattr(quoting, "cli_vars", {})
+        as_of = given.get("as_of_version")
+        if "as_of_version" in given and as_of is None:
+            raise DbtRuntimeError(
+                "The var as_of_version must be the number or tag of a version, or latest, got "
+                "None: write the version down, or leave the var out to read the tables as they are."
+            )
         return relation if as_of is None else relation.replace(as_of=str(as_of))
 
     @classmethod

@@ -10,7 +10,7 @@ from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROP
 from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.sql import literal, mark_of
-from dbt.adapters.sparksession.versions.arguments import a_name
+from dbt.adapters.sparksession.versions.arguments import a_choice, a_name
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.nodes import all_tables
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
@@ -63,7 +63,7 @@ class Compaction:
         Raises:
             DbtRuntimeError: no table has that name.
         """
-        select = a_name("select", select)
+        select, merge_runs = a_name("select", select), a_choice("merge_runs", merge_runs)
         lines: list[str] = []
         nodes = context["graph"]["nodes"].values()
         stored = {stored_table_of(node): node for node in nodes if node["resource_type"] != "test"}

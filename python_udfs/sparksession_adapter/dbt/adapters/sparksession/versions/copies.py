@@ -21,6 +21,7 @@ from typing import Any
 from dbt.adapters.sparksession.iceberg.metadata import java_namespace
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.versions.arguments import a_folder
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import METADATA, UNFINISHED, Place, lies_within
@@ -101,8 +102,8 @@ class Copies:
         Raises:
             DbtRuntimeError: the folder isn't fit.
         """
-        root = self.check_is_a_folder("copy_warehouse")
-        target = os.path.realpath(self._warehouse.credentials.path(str(to)))
+        root, to = self.check_is_a_folder("copy_warehouse"), a_folder("to", to)
+        target = os.path.realpath(self._warehouse.credentials.path(to))
         own = os.path.realpath(
             self._warehouse.credentials.path(self._warehouse.credentials.warehouse)
         )

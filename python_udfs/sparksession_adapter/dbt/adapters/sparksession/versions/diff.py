@@ -10,7 +10,7 @@ from typing import Any
 from dbt.adapters.sparksession.edges import Graph
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
 from dbt.adapters.sparksession.sql import quoted
-from dbt.adapters.sparksession.versions.arguments import a_name, whole_number
+from dbt.adapters.sparksession.versions.arguments import a_name, a_version, is_given, whole_number
 from dbt.adapters.sparksession.versions.nodes import is_published
 from dbt.adapters.sparksession.versions.store import VersionStore, differing_relations
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -82,7 +82,10 @@ class Differences:
             DbtRuntimeError: neither version has what is to be compared.
         """
         select, rows = a_name("select", select), whole_number("rows", rows)
-        old, new = self._store.known_version(first), self._store.known_version(last)
+        old, new = (
+            self._store.known_version(a_version(name, given, may_be_held_back=True))
+            for name, given in (("first", first), ("last", last))
+        )
         chosen = {
             name
             for name in old.queries.keys() | new.queries.keys()
@@ -112,11 +115,12 @@ class Differences:
         Raises:
             DbtRuntimeError: it is, or holds the published views, or is no name.
         """
-        name, own = a_name("schema", schema), self._warehouse.credentials
+        given = schema if is_given(schema) else None
+        name, own = a_name("schema", given), self._warehouse.credentials
         if name is None or name in (own.schema, own.published_schema):
             raise DbtRuntimeError(
                 f"schema must be another schema than {own.schema} and {own.published_schema}, in "
-                f"which something was built to be compared with them, got {schema!r}."
+                f"which something was built to be compared with them, got {given!r}."
             )
         return name
 

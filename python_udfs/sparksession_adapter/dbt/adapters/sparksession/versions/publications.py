@@ -22,6 +22,7 @@ from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.stop_signals import is_stop
+from dbt.adapters.sparksession.versions.arguments import a_name, a_version
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
@@ -141,6 +142,8 @@ class Publications:
         Raises:
             PublishError: with a sentence for each target that doesn't hold it now.
         """
+        target = a_name("target", target)
+        number = number if number is None else a_version("version", number)
         known = self._stores.targets()
         wanted = [target] if target is not None else list(known)
         if not known or any(model not in known for model in wanted):

@@ -16,7 +16,7 @@ from dbt.adapters.sparksession.iceberg.history import (
 from dbt.adapters.sparksession.keyed.tables import COMPACTED_PROPERTY, REBUILDING_PROPERTY
 from dbt.adapters.sparksession.read_plans import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
 from dbt.adapters.sparksession.sql import literal
-from dbt.adapters.sparksession.versions.arguments import a_name, days_back, whole_number
+from dbt.adapters.sparksession.versions.arguments import a_name, a_version, days_back, whole_number
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.nodes import all_tables
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
@@ -158,7 +158,7 @@ class Retention:
 
     def keep_version(self, number: Any, tag: str | None) -> list[str]:
         """Give a version a tag, which keeps it from being expired; none takes the tag away."""
-        tag = a_name("tag", tag)
+        number, tag = a_version("version", number), a_name("tag", tag)
         if tag is not None and (tag in (LATEST, CANDIDATE) or re.fullmatch(r"\d+", tag)):
             raise DbtRuntimeError(
                 f"A tag must not be a number, {LATEST} or {CANDIDATE}, by which versions are asked "

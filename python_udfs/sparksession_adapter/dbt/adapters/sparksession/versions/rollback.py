@@ -11,6 +11,7 @@ from dbt.adapters.sparksession.keyed.fitting import misfits
 from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.versions.arguments import a_version
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
@@ -58,6 +59,7 @@ class Rollback:
         run that comes later goes on from there, and reads again what came after. The log itself
         stays as it is; see is_put_back.
         """
+        number = a_version("version", number)
         with self._writer.writing():
             newest, wanted = self._store.known_version(), self._store.known_version(number)
             histories = {table: self._warehouse.history(table) for table in wanted.snapshots}

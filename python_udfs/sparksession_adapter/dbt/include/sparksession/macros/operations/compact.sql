@@ -5,8 +5,10 @@
         dbt run-operation compact --args '{select: ods_binlog}'
         dbt run-operation compact --args '{select: dwd_trade__order_wide, merge_runs: true}'
 #}
-{% macro compact(select=none, merge_runs=false) %}
-    {% for line in adapter.compaction.compact(select, merge_runs, context) %}
+{% macro compact(select, merge_runs=false) %}
+    {% for line in adapter.compaction.compact(
+        _may_be_left_out('select', select), merge_runs, context
+    ) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

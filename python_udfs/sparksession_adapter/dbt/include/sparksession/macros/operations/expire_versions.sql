@@ -4,10 +4,10 @@
     run to come needs.
         dbt run-operation expire_versions --args '{keep: 10, days: 7}'
 #}
-{% macro expire_versions(keep=none, days=none) %}
+{% macro expire_versions(keep, days) %}
     {% for line in adapter.retention.expire_versions(
-        var('versions_kept', 10) if keep is none else keep,
-        var('versions_days', 7) if days is none else days,
+        _may_be_left_out('keep', keep, var('versions_kept', 10)),
+        _may_be_left_out('days', days, var('versions_days', 7)),
         context
     ) %}
         {% do print(line) %}

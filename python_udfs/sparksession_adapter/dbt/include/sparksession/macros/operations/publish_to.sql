@@ -4,8 +4,10 @@
         dbt run-operation publish_to
         dbt run-operation publish_to --args '{target: serving, version: 3}'
 #}
-{% macro publish_to(target=none, version=none) %}
-    {% for line in adapter.publications.publish_to(target, version, context) %}
+{% macro publish_to(target, version) %}
+    {% for line in adapter.publications.publish_to(
+        _may_be_left_out('target', target), _may_be_left_out('version', version), context
+    ) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}
