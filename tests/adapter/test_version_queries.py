@@ -133,3 +133,29 @@ def test_a_view_over_a_source_that_went_on_is_written_for_a_version_that_did_not
     log = outside.run("build", "--select", "rows", "days", "latest", "hidden", "counted").log
     assert "Published as version 2" in log
     assert published(outside, "of_both", "total") == [7, 5]
+
+
+def test_a_view_of_a_tables_metadata_is_published_as_it_is_now(project):
+    project.write(
+        {
+            "models/commits.sql": "select operation from {{ ref('rows') }}.snapshots",
+            "models/files.sql": "select f.record_count as n from {{ ref('rows') }}.files as f",
+            "models/of_source.sql": "select count(*) as n from {{ source('raw', 'raw') }}.history",
+            "models/over.sql": "select count(*) as n from {{ ref('commits') }}",
+        }
+    )
+    assert "Published as version 1" in project.run("build").log
+    project.query("insert into dw.raw values (4), (12)")
+    project.run("build")
+    assert project.column("select count(operation) from published.commits") == [2]
+    assert sum(project.column("select n from published.files")) == 6
+    assert project.column("select n from published.of_source") == [2]
+    assert project.column("select n from published.over") == [2]
+    project.write(
+        {
+            "models/read.sql": "{{ config(materialized='table') }}"
+            " select operation from {{ ref('commits') }}"
+        }
+    )
+    message = project.run("build", "-s", "read", expect_ok=False).results["read"].message
+    assert "'.snapshots' behind a ref or source of dw.rows" in message

@@ -37,6 +37,21 @@ PAST_THE_READ = re.compile(
 )
 
 
+def without_reads_before(sql: str) -> str:
+    """The SQL of a view with the names of tables alone before what can't stand behind a pinned
+    read: metadata, or rows of a time, which a view reads as they are.
+
+    >>> without_reads_before("select * from dw.x version as of 42.snapshots")
+    'select * from dw.x.snapshots'
+    """
+    return PAST_THE_READ.sub(
+        lambda found: (
+            f"{found['name']}{'' if found['behind'].startswith('.') else ' '}{found['behind']}"
+        ),
+        sql,
+    )
+
+
 @dataclass(frozen=True)
 class SessionReads:
     """What a Python model's code reads by the session, not by dbt.

@@ -9,6 +9,7 @@ from typing import Any
 from dbt.adapters.sparksession.iceberg.history import SNAPSHOT_READ, History
 from dbt.adapters.sparksession.keyed.tables import stored_table_of
 from dbt.adapters.sparksession.read_plans import OwnCommits
+from dbt.adapters.sparksession.reading.named_reads import without_reads_before
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.versions.store import VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -53,7 +54,7 @@ class VersionQueries:
         relation = self._warehouse.relation_of_node(node)
         with self._store.writing_for(snapshots):
             read = self._reads.read(model, relation, "all", context, as_of=snapshots)
-        return f"select * from {read.render()}"
+        return without_reads_before(f"select * from {read.render()}")
 
     def text_at(
         self,
