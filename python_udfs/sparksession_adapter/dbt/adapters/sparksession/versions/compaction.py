@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
+from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.session import own_session
-from dbt.adapters.sparksession.sql import literal, mark_of
+from dbt.adapters.sparksession.sql import literal, mark_of, quoted
 from dbt.adapters.sparksession.versions.arguments import a_choice, a_name
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.nodes import all_tables
@@ -23,6 +25,35 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 SMALL_FILES = 5  # in one partition, from which on they are made one
+# an entry of `sort_by` that Iceberg sorts files by: a column or a struct's field, no expression
+SORTED_BY = re.compile(
+    r"\s*(?P<name>[^\W\d]\w*|`(?:[^`]|``)+`)(?P<field>(?:\.[^\W\d]\w*)*)"
+    r"(?P<order>(?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?)\s*",
+    re.IGNORECASE,
+)
+
+
+def sorted_by(declared: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """What Iceberg can sort files by of a model's `sort_by`, whose entries are any SQL: those up to
+    the first that is no column.
+
+    Args:
+        columns: names of the table's columns.
+
+    >>> sorted_by(["ID desc", "`my id`", "id % 3", "v"], ["id", "my id", "v"])
+    ['`id` desc', '`my id`']
+    """
+    known = {name.lower(): name for name in columns}
+    found = []
+    for entry in declared:
+        parts = SORTED_BY.fullmatch(entry)
+        name = parts["name"] if parts is not None else ""
+        if name.startswith("`"):
+            name = name[1:-1].replace("``", "`")
+        if parts is None or name.lower() not in known:
+            break
+        found.append(f"{quoted(known[name.lower()])}{parts['field']}{parts['order']}")
+    return found
 
 
 def _names_of(table: str) -> set[str]:
@@ -130,13 +161,14 @@ class Compaction:
     def _compacted(self, table: str, node: Mapping[str, Any] | None) -> str:
         session, system = self._warehouse.session(), f"{self._warehouse.credentials.catalog}.system"
         config = node["config"] if node is not None else {}
-        by = config.get("sort_by") or (
-            config.get("unique_key") if config.get("materialized") == FOLDED else None
+        declared = config.get("sort_by") or []
+        by = sorted_by(
+            [declared] if isinstance(declared, str) else declared, session.table(table).columns
         )
-        sort = ""
-        if by:
-            order = ", ".join([by] if isinstance(by, str) else by)
-            sort = f", strategy => 'sort', sort_order => {literal(order)}"
+        if not declared and config.get("materialized") == FOLDED:
+            by = list(map(quoted, column_names(config.get("unique_key")) or ()))
+        # without any the files have the rows as they come, which is an order of no meaning
+        sort = f", strategy => 'sort', sort_order => {literal(', '.join(by))}" if by else ""
         (done,) = session.sql(
             f"call {system}.rewrite_data_files(table => {literal(table)}{sort}, "
             f"options => map('min-input-files', '{SMALL_FILES}'))"
