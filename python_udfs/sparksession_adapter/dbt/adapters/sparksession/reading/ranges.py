@@ -17,7 +17,7 @@ from decimal import Decimal
 from dbt.adapters.sparksession.edges import Foreign, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS
 from dbt.adapters.sparksession.local_rows import as_local
-from dbt.adapters.sparksession.session import checkpointed
+from dbt.adapters.sparksession.session import checkpointed, is_remote
 from dbt.adapters.sparksession.session_values import zone_of
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -305,6 +305,14 @@ class ColumnRanges:
         is_small = count * row_bytes(rows.schema) <= BROADCAST_BYTES
         (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
         return f"`{view}`"
+
+    def is_by_chance(self, sql: str) -> bool:
+        """Whether a query gives other rows each time that it is run, as with rand(). On a remote
+        session, which shows no plan, it counts as one that doesn't."""
+        session = self._warehouse.session()
+        if is_remote(session):
+            return False
+        return not session.sql(sql)._jdf.queryExecution().analyzed().deterministic()
 
     def computed_once(self, model: Node, name: str, sql: str, keeps: bool) -> str:
         """SQL text, for a `from`, of a query's rows: kept under a name as by materialize_once, or,

@@ -137,12 +137,12 @@
             {%- endif -%}
         {%- endif -%}
         {%- set staged_sql = _rows_to_write(strategy_name, select_sql) -%}
-        {%- if (
-            strategy_name == 'merge'
-            and model['language'] == 'sql'
-            and adapter.reading.reads_few(model)
+        {%- if strategy_name == 'merge' and (
+            (model['language'] == 'sql' and adapter.reading.reads_few(model))
+            or adapter.ranges.is_by_chance(staged_sql)
         ) -%}
-            {#- a MERGE reads its source twice: to find the files to write, and to write them -#}
+            {#- a MERGE reads its source twice: to find the files to write, and to write them. Spark
+                refuses rows that are others each time -#}
             {%- set staged_sql = 'select * from ' ~ adapter.ranges.materialize_once(
                 model, 'merged_rows', staged_sql
             ) -%}
