@@ -10,6 +10,7 @@ from dbt.adapters.base.column import Column
 from dbt.adapters.spark import SparkColumn
 from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.iceberg.history import is_widened
+from dbt.adapters.sparksession.sql import quoted
 
 NESTED = ("struct", "array", "map")
 INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
@@ -51,6 +52,10 @@ class SparkSessionColumn(SparkColumn):
                 )
             )
         return columns
+
+    @property
+    def quoted(self) -> str:
+        return quoted(self.column)
 
     def is_string(self) -> bool:
         return self._head() in ("string", "varchar", "char")

@@ -44,7 +44,7 @@ from dbt.adapters.sparksession.reading.taken_back import TakenBack
 from dbt.adapters.sparksession.relation import SparkSessionRelation
 from dbt.adapters.sparksession.seeds import Seeds
 from dbt.adapters.sparksession.services import Services
-from dbt.adapters.sparksession.sql import NO_SCHEMA, is_absent
+from dbt.adapters.sparksession.sql import NO_SCHEMA, is_absent, quoted
 from dbt.adapters.sparksession.sql_texts import split_statements
 from dbt.adapters.sparksession.versions.candidate import Candidates
 from dbt.adapters.sparksession.versions.compaction import Compaction
@@ -421,7 +421,7 @@ class SparkSessionAdapter(SparkAdapter):
     @classmethod
     def quote(cls, identifier: str) -> str:
         """A name as SQL. dbt asks the class itself where a contract has columns in quotes."""
-        return f"`{identifier}`"
+        return quoted(identifier)
 
     def set_macro_resolver(self, macro_resolver: Any) -> None:
         """Take dbt's manifest, once the project is parsed."""

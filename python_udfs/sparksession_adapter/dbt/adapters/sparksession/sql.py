@@ -56,3 +56,13 @@ def mark_of(text: str) -> str:
 def quoted(name: str) -> str:
     """A column's name as SQL."""
     return f"`{name.replace('`', '``')}`"
+
+
+def unquoted(name: str) -> str:
+    """A column's name from SQL, where it may stand in backticks.
+
+    >>> unquoted("id"), unquoted("`my ``id`")
+    ('id', 'my `id')
+    """
+    is_quoted = len(name) > 2 and name.startswith("`") and name.endswith("`")
+    return name[1:-1].replace("``", "`") if is_quoted else name

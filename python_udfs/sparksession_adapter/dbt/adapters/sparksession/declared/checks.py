@@ -39,6 +39,7 @@ from dbt.adapters.sparksession.reading.news import (
     models_read_as_sources,
     unrecorded_reads,
 )
+from dbt.adapters.sparksession.sql import quoted, unquoted
 from dbt.adapters.sparksession.sql_texts import split_statements
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
@@ -167,6 +168,33 @@ class Declarations:
             CompilationError: there is none.
         """
         checked(check_unique_key, model, unique_key)
+
+    @staticmethod
+    def key_columns(
+        model: str, unique_key: str | Sequence[str], columns: Sequence[str]
+    ) -> list[str]:
+        """The columns of a merge's unique_key as SQL; a name may stand in backticks or not.
+
+        Args:
+            columns: that the model's query gives.
+
+        Raises:
+            CompilationError: its query gives no such column; of a struct's field, no struct.
+        """
+        keys = [unique_key] if isinstance(unique_key, str) else unique_key
+        given, found = {name.lower() for name in columns}, []
+        for key in keys:
+            if unquoted(key).lower() in given:
+                found.append(quoted(unquoted(key)))
+            elif key.split(".")[0].strip("`").lower() in given:
+                found.append(key)
+            else:
+                raise CompilationError(
+                    f"{model}: its query gives no column {key}, which its unique_key names; it "
+                    f"gives {', '.join(columns)}. Give the column, or name another key and run it "
+                    "with --full-refresh."
+                )
+        return found
 
     def chain_plan(self, declared: Given) -> Json:
         """The declaration of a log's chain as a plan, see chain_plans.py.

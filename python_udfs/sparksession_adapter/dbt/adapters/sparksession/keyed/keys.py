@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dbt.adapters.sparksession.edges import Node
+from dbt.adapters.sparksession.sql import unquoted
 
 
 def declared_key(node: Node) -> list[str]:
@@ -16,7 +17,7 @@ def declared_key(node: Node) -> list[str]:
     if node["resource_type"] == "snapshot":
         return [(config.get("snapshot_meta_column_names") or {}).get("dbt_scd_id") or "dbt_scd_id"]
     given = config.get("unique_key")
-    return [given] if isinstance(given, str) else list(given or [])
+    return list(map(unquoted, [given] if isinstance(given, str) else given or []))
 
 
 def key_of(node: Node | None, columns: Iterable[str], tested: Sequence[str] = ()) -> list[str]:

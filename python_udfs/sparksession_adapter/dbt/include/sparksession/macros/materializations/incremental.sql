@@ -351,8 +351,10 @@
 {# Columns are listed: `set *` fails as soon as the source loses one. Keys compare with <=>. Rows of
    the source that `gone_when` is true for delete what they match, and are not inserted. #}
 {% macro _merge_rows(arg_dict) %}
-    {%- set unique_key = arg_dict['unique_key'] -%}
-    {%- set keys = [unique_key] if unique_key is string else unique_key -%}
+    {%- set held = arg_dict['target_columns'] | map(attribute='name') | list -%}
+    {%- set keys = (
+        adapter.declarations.key_columns(model.name, arg_dict['unique_key'], held)
+    ) -%}
     {%- set names = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
     {%- do _warn_of_rows_left_out(arg_dict, keys) -%}
     {# dbt-spark shows `all` as none #}

@@ -12,8 +12,9 @@
     {%- if strategy_name != 'merge' or not unique_key -%}
         {%- do return(select_sql) -%}
     {%- endif -%}
-    {%- set keys = [unique_key] if unique_key is string else unique_key -%}
-    {%- do _check_key_columns(keys, select_sql) -%}
+    {%- set keys = adapter.declarations.key_columns(
+        model.name, unique_key, get_columns_in_query(select_sql)
+    ) -%}
     {%- if 'dbt_internal_source' in predicates | join(' ') | lower -%}
         {%- do return(select_sql) -%}
     {%- endif -%}
@@ -26,7 +27,7 @@
     {%- set example = [] -%}
     {%- for key in keys -%}
         {%- do example.append(
-            _sql_text((', ' if not loop.first else '') ~ key ~ ' = ')
+            _sql_text((', ' if not loop.first else '') ~ (key | replace('`', '')) ~ ' = ')
             ~ ", coalesce(left(cast(" ~ key ~ " as string), 100), 'null')"
         ) -%}
     {%- endfor -%}
@@ -47,20 +48,6 @@
         )))
     {%- endset -%}
     {%- do return(rows) -%}
-{% endmacro %}
-
-{# Refuses a key of which the model's query gives no column; of a struct's field, no struct. #}
-{% macro _check_key_columns(keys, select_sql) %}
-    {%- set given = get_columns_in_query(select_sql) -%}
-    {%- for key in keys -%}
-        {%- if key.split('.')[0].strip('`') | lower not in given | map('lower') | list -%}
-            {%- do exceptions.raise_compiler_error(
-                model.name ~ ': its query gives no column ' ~ key ~ ', which its unique_key names; '
-                ~ 'it gives ' ~ given | join(', ') ~ '. Give the column, or name another key and '
-                ~ 'run it with --full-refresh.'
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
 {% endmacro %}
 
 {#
