@@ -14,7 +14,7 @@ from dbt.adapters.sparksession.iceberg.history import History, Snapshot, kept_hi
 from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING, Inputs
 from dbt.adapters.sparksession.session import is_remote, own_session
-from dbt.adapters.sparksession.sql import is_absent
+from dbt.adapters.sparksession.sql import is_absent, unquoted
 from dbt.flags import get_flags
 
 # the query of a view that dbt clone made, see the macro clone_of
@@ -280,7 +280,8 @@ class Warehouse:
         self, database: str | None, schema: str | None, identifier: str | None
     ) -> Any | None:
         """The relation as dbt's cache has it; None where there is no such table or view."""
-        return self._relations.get_relation(database, str(schema), str(identifier))
+        # dbt's cache has the names as they are, where a source's declaration may have backticks
+        return self._relations.get_relation(database, str(schema), unquoted(str(identifier)))
 
     def is_view(self, relation: Relation) -> bool:
         """Whether a relation is a view that is there, whoever made it."""

@@ -24,6 +24,7 @@ from dbt.adapters.sparksession.declared.cleaning import check_cleaning
 from dbt.adapters.sparksession.declared.declarations import checked
 from dbt.adapters.sparksession.declared.derived_configs import overwritten_in_yaml, yaml_config
 from dbt.adapters.sparksession.declared.outdated_files import outdated_files
+from dbt.adapters.sparksession.declared.source_names import odd_source_names
 from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -134,7 +135,7 @@ class Declarations:
                 file = (place or model.original_file_path).rpartition("://")[2]
                 problems.append(f"{file}: {getattr(exc, 'msg', str(exc))}")
         problems += filter(None, (unrecorded_reads(model, manifest.macros) for model in models))
-        problems += models_read_as_sources(manifest)
+        problems += models_read_as_sources(manifest) + odd_source_names(manifest)
         problems += of_project.get("", [])
         if problems:
             raise CompilationError("\n".join(problems))
