@@ -731,6 +731,10 @@ WRONG = {
             "Example: interval_join(left={'relation': ref('order')",
         ],
     ),
+    "a_relation": (
+        "many_to_one_join(left=ref('fine'), right={RIGHT}, on={'k': 'k'}, kind='semi')",
+        ["left must be {'relation', 'key', 'columns'}, got <SparkSessionRelation"],
+    ),
     "no_column": (
         "many_to_many_join(left={LEFT}, right={RIGHT}, on={'key': 'k'})",
         ["many_to_many_join: left (src.facts): there is no column key; it has id, k, at, v."],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeGuard, TypeVar
 
 from dbt.adapters.sparksession.clock import condition_asks_clock
 from dbt.adapters.sparksession.edges import Given
@@ -17,6 +17,12 @@ from pydantic import (
     StrictStr,
     ValidationError,
 )
+
+
+def is_mapping(value: Given) -> TypeGuard[Mapping[Given, Given]]:
+    """Whether a macro was given a mapping. Not dbt's relations, which count as mappings and fail
+    where a value is asked of them."""
+    return isinstance(value, Mapping) and not hasattr(value, "render")
 
 
 def _listed(value: Given) -> Given:

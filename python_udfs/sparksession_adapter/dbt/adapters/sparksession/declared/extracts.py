@@ -14,7 +14,13 @@ from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
-from dbt.adapters.sparksession.yaml_fields import Columns, Fields, RelationGiven, read_fields
+from dbt.adapters.sparksession.yaml_fields import (
+    Columns,
+    Fields,
+    RelationGiven,
+    is_mapping,
+    read_fields,
+)
 from dbt_common.exceptions import DbtRuntimeError
 from pydantic import Field, StrictInt, StrictStr
 
@@ -150,7 +156,7 @@ def read_extracts(given: Settings, model: Node, types: Mapping[str, Types]) -> E
     own = {name: given[name] for name in ExtractArguments.model_fields}
     arguments = read_fields(ExtractArguments, own, "", problems)
     declared = given["extracts"]
-    if not isinstance(declared, Mapping):
+    if not is_mapping(declared):
         raise ExtractsError([*problems, f"extracts must be a mapping, got {declared!r}"])
     extracts = read_fields(ExtractsArgument, declared, "extracts.", problems)
     if given["log"] is not None and not hasattr(given["log"], "render"):
@@ -277,7 +283,7 @@ class ExtractModels:
 
     def declared_extracts(self, model: Node, given: Json, graph: Graph) -> Extracts:
         """The extracts that a macro's call declares; all problems are reported at once."""
-        declared = given["extracts"] if isinstance(given["extracts"], Mapping) else {}
+        declared = given["extracts"] if is_mapping(given["extracts"]) else {}
         relations: dict[str, Given] = {
             "rows": declared.get("rows"),
             "complete": declared.get("complete"),

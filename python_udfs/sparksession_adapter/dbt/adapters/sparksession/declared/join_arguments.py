@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, get_args
 
 from dbt.adapters.sparksession.declared.join_bounds import KNOWN_FROM, KNOWN_TO
@@ -14,6 +13,7 @@ from dbt.adapters.sparksession.yaml_fields import (
     Name,
     NoColumns,
     RelationGiven,
+    is_mapping,
 )
 from pydantic import BeforeValidator, Field, StrictBool
 
@@ -119,7 +119,7 @@ FORMS: dict[str, tuple[type[Sides], type[Sides]]] = {
 def right_given(given: Settings, problems: list[str]) -> Given:
     """The right side as it is given; of a join without its columns they are its key."""
     right = given["right"]
-    if given["kind"] not in FILTERS or not isinstance(right, Mapping):
+    if given["kind"] not in FILTERS or not is_mapping(right):
         return right
     if "columns" in right:
         problems.append(f"right.columns must not be given: a join of kind {given['kind']} has none")

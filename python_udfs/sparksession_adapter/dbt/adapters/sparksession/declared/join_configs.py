@@ -11,6 +11,7 @@ from dbt.adapters.sparksession.edges import Json, Settings
 from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
+from dbt.adapters.sparksession.yaml_fields import is_mapping
 
 COMMIT_NUMBER = "commit_number"
 FOLD = {"sequence": COMMIT_NUMBER, "row_kind": ROW_KIND}
@@ -39,7 +40,7 @@ def key_in_join(given: Settings) -> list[str]:
     found: list[str] = []
     taken: Collection[str] = ()
     for name in ("left",) if given["kind"] in FILTERS else ("left", "right"):
-        side = given[name] if isinstance(given[name], Mapping) else {}
+        side = given[name] if is_mapping(given[name]) else {}
         key = column_names(side.get("key"))
         columns = mapped_columns(side.get("columns") or ())
         if not key or not isinstance(columns, Mapping):

@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.sparksession.declared.asof import Asof, read_asof
@@ -42,7 +42,7 @@ from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import is_ordered_type_name
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
-from dbt.adapters.sparksession.yaml_fields import read_fields
+from dbt.adapters.sparksession.yaml_fields import is_mapping, read_fields
 
 COLUMN = re.compile(r"[^\W\d]\w*+")
 EXAMPLE = (
@@ -283,7 +283,7 @@ def _side(
     taken: Collection[str] = (),
 ) -> Side:
     """One side as it is given; `taken` are names of the other side's columns."""
-    if not isinstance(given, Mapping):
+    if not is_mapping(given):
         problems.append(f"{name} must be {{'relation', 'key', 'columns'}}, got {given!r}")
         given = {}
     read = read_fields(arguments, given, f"{name}.", problems)

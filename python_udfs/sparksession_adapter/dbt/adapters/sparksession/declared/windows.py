@@ -27,7 +27,14 @@ from dbt.adapters.sparksession.edges import Given, Json, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.sql import literal
-from dbt.adapters.sparksession.yaml_fields import Columns, Condition, Fields, Name, read_fields
+from dbt.adapters.sparksession.yaml_fields import (
+    Columns,
+    Condition,
+    Fields,
+    Name,
+    is_mapping,
+    read_fields,
+)
 from pydantic import AfterValidator, BeforeValidator, Field
 
 STRATEGY = "replace_windows"
@@ -342,7 +349,7 @@ def _length(name: str, text: Given, problems: list[str]) -> Length:
 def _invalid(given: Given, time: str, problems: list[str]) -> tuple[tuple[str, str], ...]:
     """Conditions of times that open no window, and the reasons; the first that holds counts."""
     known = WindowBounds.model_fields
-    if not isinstance(given, Mapping) or given.keys() - known.keys():
+    if not is_mapping(given) or given.keys() - known.keys():
         problems.append(f"bounds must be a mapping of {', '.join(known)}, got {given!r}")
         return ()
     bounds = read_fields(WindowBounds, given, "bounds.", problems)
