@@ -349,6 +349,33 @@ def test_changed_files_of_the_project_are_taken_at_the_next_look(followed: Follo
         assert not follower.step()
 
 
+def test_code_that_was_imported_from_deep_below_and_edited_lets_the_process_begin_again(
+    followed: Followed,
+) -> None:
+    counted = """
+        from deep_code.below.added import added
+
+
+        def model(dbt, session):
+            dbt.config(materialized="incremental", on_definition_change="rebuild")
+            return dbt.new_rows(dbt.ref("ids")).selectExpr(f"id + {added()} as id")
+    """
+    file = "deep_code/below/added.py"
+    followed.project.write({"models/counted.py": counted, file: "def added():\n    return 0\n"})
+    followed.land(0, 1)
+    with followed.following() as follower:
+        assert follower.step()
+        followed.project.write({file: "def added():\n    return 10\n"})
+        assert not follower.step()
+        followed.land(1, 5)
+        assert follower.step()
+        assert "failed, again in 5 s: counted: " in followed.lines[-1]
+        assert f"imports {file}, which was edited after" in followed.lines[-1]
+        assert followed.project.query("select id from dw.counted") == [{"id": 1}]
+        with pytest.raises(StartAgainError):
+            follower.step()
+
+
 def test_files_in_folders_that_the_project_names_in_packages_and_behind_links_are_taken(
     followed: Followed,
 ) -> None:

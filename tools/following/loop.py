@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from dbt.adapters.sparksession import interrupts
 from dbt.adapters.sparksession.java_process import java_ended
+from dbt.adapters.sparksession.reading.imported_code import has_edited_imports
 
 from tools.following.builds import Build, BuildError, Builds, one_line
 from tools.following.health import Health, HealthFiles, memory_of
@@ -215,7 +216,8 @@ class Follower:
             StartAgainError: the process has to start again.
         """
         files = project_files(self._settings.root, self._settings.profiles)
-        if code_files(self._settings.root) != self._code:
+        root = self._settings.root
+        if code_files(root) != self._code or has_edited_imports(root):
             self._tell("Python code has changed: starting again")
             raise StartAgainError
         if self._failed is not None:

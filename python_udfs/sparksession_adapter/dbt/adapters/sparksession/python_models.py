@@ -8,6 +8,7 @@ import os
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from dbt.adapters.base import PythonJobHelper
@@ -15,7 +16,13 @@ from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
 from dbt.adapters.sparksession.python_code import parsed_code
 from dbt.adapters.sparksession.read_plans import MergedRows, ReadPlan
-from dbt.adapters.sparksession.reading.definitions import MERGING, PARTIAL_RUNS
+from dbt.adapters.sparksession.reading.definitions import (
+    ACCEPT,
+    MERGING,
+    ON_CHANGE,
+    PARTIAL_RUNS,
+)
+from dbt.adapters.sparksession.reading.imported_code import imported_code
 from dbt.adapters.sparksession.reading.news import ADDING, OVERWRITING, strategy_of
 from dbt.adapters.sparksession.services import Services
 from dbt.adapters.sparksession.session import (
@@ -93,6 +100,7 @@ class SessionJobHelper(PythonJobHelper):
         scope: dict[str, Any] = {"__name__": f"dbt_model_{self.model['alias']}", "__file__": path}
         scope["spark"] = spark
         self.services.named_reads.check_session_reads(self.model)
+        self._check_imports(root)
         try:
             exec(compile(compiled_code, path, "exec"), scope)
             dbt = scope["dbtObj"](self._load)
@@ -122,6 +130,24 @@ class SessionJobHelper(PythonJobHelper):
         except Exception as exc:
             self.services.worker_files.give_up(self.model)
             raise DbtRuntimeError(self._report(exc, path)) from exc
+
+    def _check_imports(self, root: str) -> None:
+        """Refuse to make rows by code that is no more: their commit names the code that is there,
+        and no later run would make them again. A log's rows stand whatever the code is.
+
+        Raises:
+            DbtRuntimeError: a file was edited after this process had imported it.
+        """
+        config = self.model["config"]
+        if config.get(ON_CHANGE) == ACCEPT or "source" in (config.get("meta") or {}):
+            return
+        imported = imported_code(self.model["raw_code"], Path(root))
+        if imported and imported.edited:
+            raise DbtRuntimeError(
+                f"{self.model['name']} imports {', '.join(imported.edited)}, which was edited "
+                "after this process had imported it, so that the old code would make rows that "
+                "count as made by the new code; run the command again."
+            )
 
     def _plan(self) -> ReadPlan:
         return self.warehouse.inputs.plan(self.model["unique_id"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,10 +20,18 @@ class ImportedCode(NamedTuple):
     Attributes:
         mark: a short hash of them, whatever their comments and layout.
         texts: what each holds.
+        edited: those that this process has imported, and that have been edited since.
     """
 
     mark: str
     texts: tuple[str, ...]
+    edited: tuple[str, ...] = ()
+
+
+# file -> its mark when this process had not imported it yet, as far as it was looked at. Python
+# imports a file once, whatever becomes of it
+_before_import: dict[str, str] = {}
+_edited: set[Path] = set()  # files that were found to be edited since then
 
 
 def imported_code(code: str, root: Path) -> ImportedCode | None:
@@ -46,7 +55,29 @@ def imported_code(code: str, root: Path) -> ImportedCode | None:
     if not found:
         return None
     marks = sorted((name, file.mark) for name, file in found.items())
-    return ImportedCode(mark_of(json.dumps(marks)), tuple(file.text for file in found.values()))
+    loaded = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+    edited = [name for name, mark in marks if _is_edited(str(root / name), mark, loaded)]
+    _edited.update(root / name for name in edited)
+    texts = tuple(file.text for file in found.values())
+    return ImportedCode(mark_of(json.dumps(marks)), texts, tuple(edited))
+
+
+def _is_edited(path: str, mark: str, loaded: Collection[str | None]) -> bool:
+    """Whether a file holds another code than this process has imported from it."""
+    if path not in loaded:
+        _before_import[path] = mark
+        return False
+    return _before_import.setdefault(path, mark) != mark
+
+
+def has_edited_imports(root: Path) -> bool:
+    """Whether a model was refused, as this process had imported code of a project that was edited
+    since: another process can make it.
+
+    Args:
+        root: the project's folder.
+    """
+    return any(path.is_relative_to(root) for path in _edited)
 
 
 class _File(NamedTuple):
