@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dbt.adapters.sparksession.declared.joins import COMMIT_NUMBER
@@ -24,6 +25,8 @@ PROJECT = """
     on-run-end: "{{ end_run(results) }}"
     seeds:
       +column_types: {id: int, day: date, v: int}
+    data_tests:
+      +severity: warn
 """
 MACROS = {
     f"macros/{folder}/{path.name}": path.read_text(encoding="utf-8")
@@ -47,11 +50,19 @@ FOLDERS = {"seed": ("seeds", "csv"), "snapshot": ("snapshots", "sql")}
 RATES = "{{ source('src', 'rates') }}"
 
 
-CONSTANT = "([constant] + {{ var('bonus', 0) }})"
+CONSTANT = "([constant] + {{ var('bonus', 0) }} + {{ shift() }})"
 
 
 def config(**settings: object) -> str:
+    """The beginning of a model's file."""
     return "{{ config(" + ", ".join(f"{key}={value!r}" for key, value in settings.items()) + ") }} "
+
+
+def whole_config(kind: str) -> str:
+    """The config of a model that is made of all rows of its inputs."""
+    if kind == "all":
+        return config(materialized="incremental", incremental_strategy="replace_all")
+    return config(materialized=kind)
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,8 @@ class Model:
         text: its file, with `<name>` where it refers to another model, `[constant]` where it has a
             number and `[strategy]` where it names how it adds.
         kind: table, view, ephemeral, added, changes, days, all, merged, summed, latest, windows,
-            joined, chosen, overwritten, microbatch, seed, snapshot, python or python_added.
+            joined, chosen, overwritten, microbatch, seed, snapshot, python or python_added; those
+            of random_warehouses.
         twin: of a Python model, a seed or a model in batches, a query of the rows that it should
             have, over its input's table.
     """
@@ -90,6 +102,7 @@ class RandomProject:
         constants: first name of each -> the number in its SQL.
         strategies: first name of each that adds -> its strategy.
         vars: the project's vars, as its commands are given them.
+        shift: the number in the project's own macro.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -99,16 +112,21 @@ class RandomProject:
         self.constants: dict[str, int] = {}
         self.strategies: dict[str, str] = {}
         self.vars = {"bonus": 0}
-        makers = (self._whole, self._whole, self._whole, self._added, self._added, self._days)
-        makers += (self._days, self._summed, self._latest, self._merged, self._python)
-        makers += (self._python_added, self._changes, self._seed, self._snapshot, self._windows)
-        makers += (self._joined, self._microbatch, self._chosen, self._overwritten)
+        self.shift = 0
+        makers = self._makers()
         for number in range(rng.randint(4, 7)):
             model = rng.choice(makers)(f"m{number}")
             self.models.append(model)
             self.names[model.name] = model.name
             self.constants[model.name] = 0
             self.strategies[model.name] = self.rng.choice(("append", "append_new_rows"))
+
+    def _makers(self) -> tuple[Callable[[str], Model], ...]:
+        """What makes a model of a name; the oftener a kind is there, the more there are of it."""
+        makers = (self._whole, self._whole, self._whole, self._added, self._added, self._days)
+        makers += (self._days, self._summed, self._latest, self._merged, self._python)
+        makers += (self._python_added, self._changes, self._seed, self._snapshot, self._windows)
+        return (*makers, self._joined, self._microbatch, self._chosen, self._overwritten)
 
     # ---- what a model reads ---------------------------------------------------------------
 
@@ -189,11 +207,8 @@ class RandomProject:
         kind, query = self.rng.choice(("table", "view", "ephemeral", "all")), self._query()
         if "run_query" in query:  # a view would keep the answer
             kind = self.rng.choice(("table", "all"))
-        settings = {"materialized": kind}
-        if kind == "all":
-            settings = {"materialized": "incremental", "incremental_strategy": "replace_all"}
         edited = f"select id, day, v + {CONSTANT} as v from ({query})"
-        return Model(name, config(**settings) + edited, kind)
+        return Model(name, whole_config(kind) + edited, kind)
 
     def _adding(self) -> str:
         settings = {"materialized": "incremental", "incremental_strategy": "[strategy]"}
@@ -391,6 +406,7 @@ class RandomProject:
         )
         rows = f"select id, day, v * 3 + {CONSTANT} as v from [events]"
         twin = rows.replace("[events]", "src.events").replace("{{ var('bonus', 0) }}", "[bonus]")
+        twin = twin.replace("{{ shift() }}", "[shift]")
         return Model(name, settings + rows.replace("[events]", EVENTS), "microbatch", twin)
 
     # ---- the project ----------------------------------------------------------------------
@@ -398,6 +414,7 @@ class RandomProject:
     def files(self) -> dict[str, str]:
         """Path -> text of the project as it is now."""
         found = {"models/_sources.yml": SOURCES, "dbt_project.yml": PROJECT} | MACROS
+        found["macros/shift.sql"] = f"{{% macro shift() %}}{self.shift}{{% endmacro %}}"
         for model in self.models:
             found[self._path(model)] = self._filled(model, model.text)
         return found
@@ -405,7 +422,7 @@ class RandomProject:
     def _filled(self, model: Model, text: str) -> str:
         """A text of a model with the present names, numbers and strategy in it."""
         text = self.named(text).replace("[constant]", str(self.constants[model.name]))
-        text = text.replace("[bonus]", str(self.vars["bonus"]))
+        text = text.replace("[bonus]", str(self.vars["bonus"])).replace("[shift]", str(self.shift))
         return text.replace("[strategy]", self.strategies[model.name])
 
     def twin(self, model: Model) -> str:
@@ -429,7 +446,10 @@ class RandomProject:
         """Change a number in a model's SQL, its config or the var; what was done."""
         model = self.rng.choice(self.models)
         number = self.rng.randint(1, 99)
-        what = self.rng.choice(("constant", "constant", "strategy", "var"))
+        what = self.rng.choice(("constant", "constant", "strategy", "var", "macro"))
+        if what == "macro":
+            self.shift = number
+            return f"macro {number}"
         if what == "var":
             self.vars["bonus"] = number
             return f"var {number}"
@@ -459,27 +479,3 @@ class RandomProject:
         before = self._path(model)
         self.names[model.name] = f"{model.name}_{self.rng.randrange(10**6)}"
         return before
-
-
-def statements(rng: random.Random) -> list[str]:
-    """What happens to the tables before a run."""
-
-    def day() -> str:
-        return f"date '2026-03-0{rng.randint(1, 6)}'"
-
-    def row() -> str:
-        return f"({rng.choice(('null', *range(1, 9)))}, {day()}, {rng.randint(-3, 9)})"
-
-    some = (
-        lambda: f"insert into src.events values {', '.join(row() for _ in range(3))}",
-        lambda: f"insert into src.events values {row()}",
-        lambda: f"insert into src.rates values ({rng.randint(1, 9)})",
-        lambda: f"delete from src.events where id = {rng.randint(1, 8)} and day = {day()}",
-        lambda: f"update src.events set v = v + 1 where id = {rng.randint(1, 8)}",
-        lambda: f"delete from src.events where day = {day()}",
-        lambda: (
-            "call lake.system.rewrite_data_files(table => 'src.events', "
-            "options => map('rewrite-all', 'true'))"
-        ),
-    )
-    return [rng.choice(some)() for _ in range(rng.randint(0, 3))]
