@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.small_source import project_with_source
 
+pytestmark = pytest.mark.in_turn(3)
+
 MODEL = """
     from {module} import part
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.small_source import project_with_source
 
+pytestmark = pytest.mark.in_turn(0)
+
 
 @pytest.fixture
 def project(make_project):

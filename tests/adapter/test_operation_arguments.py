@@ -9,6 +9,8 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT, make_raw
 
+pytestmark = pytest.mark.in_turn(0)
+
 MODEL = """
     {{ config(materialized='incremental') }}
     select id from {{ new_rows(source('raw', 'raw')) }}

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT
+
+pytestmark = pytest.mark.in_turn(1)
 
 SOURCES = """
     sources:
@@ -39,7 +43,7 @@ MODELS = {
 def test_a_name_in_backticks_is_read_and_another_is_refused(
     make_project: Callable[..., DbtProject],
 ) -> None:
-    files = {"dbt_project.yml": PROJECT, "models/_sources.yml": QUOTED}
+    files = {"dbt_project.yml": PROJECT, "models/_sources.yml": QUOTED, "seeds/s.csv": "id\n1\n"}
     project = make_project(files | MODELS)
     project.query("create namespace src")
     for name in ("my-table", "my table"):

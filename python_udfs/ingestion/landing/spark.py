@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FileRow = tuple[str, str, str, int, int]  # path, batch, topic, partition, first offset
-BYTES_A_TASK = 64 << 20
+BYTES_A_TASK, BYTES_A_WRITING_TASK = 64 << 20, 128 << 20
 FEW_BYTES = 1 << 20  # are read where they are asked for: a job of workers takes longer
 STRETCHES_A_BATCH = 10_000
 RAW_SCHEMA = (
@@ -89,9 +89,9 @@ def read_messages(
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     if through is None:
-        return _in_tasks(session, files).mapInArrow(read, RAW_SCHEMA)
-    make = through.make
-    return _in_tasks(session, files).mapInArrow(lambda given: make(read(given)), through.schema)
+        return _in_tasks(session, files, BYTES_A_TASK).mapInArrow(read, RAW_SCHEMA)
+    make, tasks = through.make, _in_tasks(session, files, BYTES_A_WRITING_TASK)
+    return tasks.mapInArrow(lambda given: make(read(given)), through.schema)
 
 
 def stretches_of(
@@ -115,7 +115,7 @@ def stretches_of(
             columns = map(pa.array, zip(*some, strict=True), kinds)
             yield pa.RecordBatch.from_arrays(list(columns), schema=schema)
 
-    rows = _in_tasks(session, files).mapInArrow(read, STRETCH_SCHEMA).collect()
+    rows = _in_tasks(session, files, BYTES_A_TASK).mapInArrow(read, STRETCH_SCHEMA).collect()
     return [Stretch(*row) for row in rows]
 
 
@@ -123,12 +123,23 @@ def _as_row(file: LandedFile) -> FileRow:
     return file.path, file.batch, file.topic, file.partition, file.first_offset
 
 
-def _in_tasks(session: SparkSession, files: list[LandedFile]) -> DataFrame:
-    """A row for each file, in as many tasks as their bytes are worth."""
-    schema = "path string, batch_id string, topic string, partition_number int, first_offset bigint"
+def _in_tasks(session: SparkSession, files: list[LandedFile], task_bytes: int) -> DataFrame:
+    """A row for each file, in as many tasks as their bytes are worth.
+
+    A task has files that follow each other: of few partitions, each of which it writes a file of.
+    """
+    schema = (
+        "number int, path string, batch_id string, topic string, partition_number int, "
+        "first_offset bigint"
+    )
     total = sum(file.size for file in files)
-    tasks = max(1, min(len(files), max(-(-total // BYTES_A_TASK), _parallelism(session))))
-    return session.createDataFrame(list(map(_as_row, files)), schema).repartition(tasks)
+    tasks = max(1, min(len(files), max(-(-total // task_bytes), _parallelism(session))))
+    ordered = sorted(files, key=lambda file: (file.key, file.first_offset, file.path))
+    rows = [(number, *_as_row(file)) for number, file in enumerate(ordered)]
+    frame = session.createDataFrame(rows, schema)
+    # by a range Spark looks at the numbers first
+    frame = frame.repartition(1) if tasks == 1 else frame.repartitionByRange(tasks, "number")
+    return frame.drop("number")
 
 
 def _named(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[FileRow]:

@@ -11,9 +11,7 @@ PLAIN = re.compile(r"[\w.]+|`(?:[^`]|``)+`", re.ASCII)  # a name as SQL takes it
 
 def odd_source_names(manifest: Foreign) -> list[str]:
     """Error texts for sources that a node reads and whose names are no SQL as they are declared."""
-    read = {
-        unique_id for node in manifest.nodes.values() for unique_id in node.depends_on.nodes or ()
-    }
+    read = {unique_id for node in manifest.nodes.values() for unique_id in node.depends_on_nodes}
     found = []
     for source in sorted(manifest.sources.values(), key=lambda item: item.unique_id):
         what = f"source('{source.source_name}', '{source.name}')"
