@@ -421,7 +421,7 @@ class SparkSessionAdapter(SparkAdapter):
     @classmethod
     def quote(cls, identifier: str) -> str:
         """A name as SQL. dbt asks the class itself where a contract has columns in quotes."""
-        return quoted(identifier)
+        return quoted(str(identifier))  # of a relation without a database None, too
 
     def set_macro_resolver(self, macro_resolver: Any) -> None:
         """Take dbt's manifest, once the project is parsed."""
