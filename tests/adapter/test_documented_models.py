@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from textwrap import dedent
 
+import pytest
+
 from tests.support.dbt_project import REPO
+
+pytestmark = pytest.mark.in_turn(0)
 
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)

@@ -18,6 +18,8 @@ from tests.support.dbt_project import DbtProject
 from tests.support.extract_oracle import all_versions, current_rows, statements
 from tests.support.extract_project import MACRO_AND_SOURCES
 
+pytestmark = pytest.mark.in_turn
+
 KEY, COLUMNS = ("world", "id"), ("a", "b")
 START = datetime(2026, 3, 1, tzinfo=UTC)
 SMALL_TIERS = {"buckets": 2, "tier_runs": 3, "tier_rows": 50}

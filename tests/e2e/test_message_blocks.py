@@ -146,12 +146,12 @@ def check_history(folder: Path, seed: int, count: int) -> None:
     assert warehouse.rows("meta_message_block") == incremental
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(1)
 def test_the_account_of_each_block_is_that_of_a_plain_count(tmp_path: Path) -> None:
     check_history(tmp_path, SEED or 11, 5)
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(1)
 def test_a_change_of_a_later_log_that_comes_again_is_a_duplicate(tmp_path: Path) -> None:
     declared = {"shop_log_resets": [{"offsets": {"maxwell": {"0": 5}}}]}
     warehouse = Warehouse(tmp_path)

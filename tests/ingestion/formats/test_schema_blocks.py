@@ -18,6 +18,8 @@ from python_udfs.ingestion.formats.debezium.schema_blocks import (
 from tests.support.lines import TS, source
 from tests.support.typed_model import Model
 
+pytestmark = pytest.mark.in_turn
+
 CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
 NO_SCHEMA: dict[str, Any] = {}
 

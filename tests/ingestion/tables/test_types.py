@@ -15,6 +15,8 @@ from python_udfs.ingestion.formats.registry import FORMATS
 from python_udfs.ingestion.tables.types import source_type
 from tests.support.lines import json_object, line, numbered, source, typed, typed_frame
 
+pytestmark = pytest.mark.in_turn
+
 TYPES = {
     "id": "bigint unsigned",
     "tiny": "tinyint",

@@ -6,10 +6,13 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from python_udfs.ingestion.typed.rows import OTHER_CHANGE
 from tests.support.typed_model import Model
+
+pytestmark = pytest.mark.in_turn
 
 COPIED = 100  # the lsn of rows that a COPY wrote
 TS = 1772416800000

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from tests.support.typed_model import Model
 
+pytestmark = pytest.mark.in_turn(1)
+
 T = 1772416800
 Document = dict[str, Any]
 
