@@ -12,8 +12,6 @@ from dbt.adapters.sparksession.keyed.tables import KeyedTables
 from tests.support.dbt_project import REPO, DbtProject
 from tests.support.fold_oracle import folded
 
-pytestmark = pytest.mark.in_turn
-
 WIDE = {
     "tie_break": ["position"],
     "row_kind": "kind",
