@@ -21,19 +21,22 @@ from tests.support.lines import ZONE
 class Folder:
     """What a model's handle is to RowFiles.
 
+    Args:
+        partition: the columns whose values have files of their own.
+
     Attributes:
         added: the files.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, partition: tuple[str, ...] = ("cut_date",)) -> None:
+        self._path, self._partition = path, partition
         self.added: list[AddedFile] = []
 
     def file_place(self, frame: DataFrame) -> FilePlace:
         java = frame.sparkSession._jvm.org.apache.iceberg
         schema = java.spark.SparkSchemaUtil.convert(frame._jdf.schema())
         text = java.SchemaParser.toJson(schema)
-        return FilePlace(str(self._path), text, ("cut_date",), 1 << 20, 1 << 28, "run")
+        return FilePlace(str(self._path), text, self._partition, 1 << 20, 1 << 28, "run")
 
     def add_files(self, added: Iterable[AddedFile]) -> None:
         self.added += added

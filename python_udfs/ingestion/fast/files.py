@@ -68,7 +68,7 @@ class TaskFiles:
         task: part of each file's name, that no other task or attempt of the run has.
 
     Attributes:
-        held: bytes of the rows that wait for more of their day.
+        held: bytes of the rows that wait for more of their partition.
     """
 
     def __init__(self, files: Files, task: str) -> None:

@@ -17,14 +17,14 @@ from python_udfs.ingestion.fast.workers import (
     able_decoder,
     is_chosen,
     library_versions,
+    with_gaps,
 )
-from python_udfs.ingestion.fast.writing import files_as_rows, task_name
-from python_udfs.ingestion.formats.envelope import ENVELOPE
+from python_udfs.ingestion.fast.writing import files_as_rows, mask_of_others, task_name
+from python_udfs.ingestion.formats.envelope import ENVELOPE, READ_COLUMNS
 from python_udfs.ingestion.landing.spark import RAW_SCHEMA, Through
 
-READ_OF_ENVELOPE = [name for name in ENVELOPE if name != "envelope_reason"]
 _ARROW = {"string": pa.string(), "timestamp": TIME, "bigint": pa.int64()}
-_FIELDS = [pa.field(name, _ARROW[ENVELOPE[name]]) for name in READ_OF_ENVELOPE]
+_FIELDS = [pa.field(name, _ARROW[ENVELOPE[name]]) for name in READ_COLUMNS]
 _RAW = ("batch_id", "topic", "partition_number", "message_offset", "run_offset")
 _NULL = ("payload_bytes", "cut_reason", "reject_reason")  # of a message that is proven
 
@@ -39,7 +39,7 @@ def writing(log_format: str, files: Files, load_id: str, twice_in: int) -> Throu
         twice_in: number of a worker's batches of which one batch is read twice.
     """
     known, read = library_versions(), READ[log_format]
-    envelope = ", ".join(f"{name}: {ENVELOPE[name]}" for name in READ_OF_ENVELOPE)
+    envelope = ", ".join(f"{name}: {ENVELOPE[name]}" for name in READ_COLUMNS)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decoder = TaskDecoder(able_decoder(read, known))
@@ -54,7 +54,7 @@ def writing(log_format: str, files: Files, load_id: str, twice_in: int) -> Throu
             else:
                 task.add(_table_rows(files, batch, kept, columns, (log_format, load_id)))
                 if len(kept) < len(batch):
-                    yield _left(batch.filter(_others(kept, len(batch))), kept[:0], None)
+                    yield _left(batch.filter(mask_of_others(kept, len(batch))), kept[:0], None)
         if empty is not None:
             left = _left(empty, np.arange(0), None)
             yield from files_as_rows(task.close(), left.schema.names[:-1], left.schema)
@@ -95,12 +95,6 @@ def _as_text(values: pa.BinaryArray) -> pa.StringArray:
     )
 
 
-def _others(kept: np.ndarray, count: int) -> pa.BooleanArray:
-    is_other = np.full(count, fill_value=True)
-    is_other[kept] = False
-    return pa.array(is_other)
-
-
 def _table_rows(
     files: Files, batch: pa.RecordBatch, kept: np.ndarray, columns: Columns, of_all: tuple[str, str]
 ) -> pa.Table:
@@ -129,9 +123,7 @@ def _left(batch: pa.RecordBatch, kept: np.ndarray, columns: Columns | None) -> p
     if columns is not None:
         arrays = [columns[field.name] for field in _FIELDS]
         found = pa.StructArray.from_arrays(arrays, fields=_FIELDS)
-        place = np.zeros(len(batch), np.int64)
-        place[kept] = np.arange(len(kept))
-        proven = found.take(pa.array(place, mask=np.asarray(_others(kept, len(batch)))))
+        proven = with_gaps(kept, found, len(batch))
     written = pa.nulls(len(batch), pa.string())
     names = [*batch.schema.names, PROVEN, WRITTEN]
     return pa.RecordBatch.from_arrays([*batch.columns, proven, written], names=names)

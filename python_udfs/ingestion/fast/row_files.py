@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from python_udfs.ingestion.fast.files import Files
 
-HELD_BYTES = 256 << 20  # of the rows that a task holds of all days
+HELD_BYTES = 256 << 20  # of the rows that a task holds of all partitions
 # messages left that are sent around so that few tasks have them, and how many a task should have
 _MOST_MOVED, _TASK_ROWS = 1_000_000, 5_000
 

@@ -72,7 +72,7 @@ def without_written(
 
 
 def written(rows: DataFrame, files: Files) -> DataFrame:
-    """Let workers write rows of a typed model, whoever has made them; WRITTEN of each file."""
+    """Let workers write rows of a model, whoever has made them; WRITTEN of each file."""
     names = files.schema.names
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -152,14 +152,19 @@ def _others(
     """The messages of a batch without those of `kept`."""
     if len(kept) == len(batch):
         return
-    is_other = np.full(len(batch), fill_value=True)
-    is_other[kept] = False
-    others = batch.select(columns).filter(pa.array(is_other))
+    others = batch.select(columns).filter(mask_of_others(kept, len(batch)))
     arrays = dict(zip(columns, others.columns, strict=True))
     # without the newline
     texts = pc.binary_slice(arrays["payload"].cast(pa.binary()), 0, -1)
     arrays |= {"payload": texts.cast(pa.string()), WRITTEN: pa.nulls(len(others), pa.string())}
     yield pa.RecordBatch.from_pydict(arrays)
+
+
+def mask_of_others(kept: np.ndarray, count: int) -> pa.BooleanArray:
+    """Mask of the messages, of `count`, whose numbers aren't in `kept`."""
+    is_other = np.full(count, fill_value=True)
+    is_other[kept] = False
+    return pa.array(is_other)
 
 
 def files_as_rows(

@@ -27,6 +27,7 @@ ENVELOPE = {
     "xid": "bigint",
     "envelope_reason": "string",
 }
+READ_COLUMNS = [name for name in ENVELOPE if name != "envelope_reason"]  # of ods_binlog
 ROW_OPS = ("insert", "update", "delete")
 TABLE_OPS = ("truncate", "drop", "rename")
 COORDINATES = ["batch_id", "topic", "partition_number", "message_offset"]

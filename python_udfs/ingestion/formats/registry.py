@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from python_udfs.ingestion.formats import canal, debezium, events, maxwell, mongodb
-from python_udfs.ingestion.formats.envelope import ENVELOPE, TABLE_OPS
+from python_udfs.ingestion.formats.envelope import READ_COLUMNS, TABLE_OPS
 from python_udfs.ingestion.landing.files import LONG_LINE
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def with_envelope(messages: DataFrame, format_name: str, kept: Iterable[str] = (
         "message_offset",
         "run_offset",
         F.lit(format_name).alias("format"),
-        *[F.when(good, F.col(name)).alias(name) for name in ENVELOPE if name != "envelope_reason"],
+        *[F.when(good, F.col(name)).alias(name) for name in READ_COLUMNS],
         "message_key",
         "payload",
         "payload_bytes",

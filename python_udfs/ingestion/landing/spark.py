@@ -129,17 +129,14 @@ def _in_tasks(session: SparkSession, files: list[LandedFile], task_bytes: int) -
     A task has files that follow each other: of few partitions, each of which it writes a file of.
     """
     schema = (
-        "number int, path string, batch_id string, topic string, partition_number int, "
+        "task int, path string, batch_id string, topic string, partition_number int, "
         "first_offset bigint"
     )
     total = sum(file.size for file in files)
     tasks = max(1, min(len(files), max(-(-total // task_bytes), _parallelism(session))))
     ordered = sorted(files, key=lambda file: (file.key, file.first_offset, file.path))
-    rows = [(number, *_as_row(file)) for number, file in enumerate(ordered)]
-    frame = session.createDataFrame(rows, schema)
-    # by a range Spark looks at the numbers first
-    frame = frame.repartition(1) if tasks == 1 else frame.repartitionByRange(tasks, "number")
-    return frame.drop("number")
+    rows = [(number * tasks // len(files), *_as_row(file)) for number, file in enumerate(ordered)]
+    return session.createDataFrame(rows, schema).repartitionById(tasks, "task").drop("task")
 
 
 def _named(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[FileRow]:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from python_udfs.ingestion.fast.columns import PROVEN
 from python_udfs.ingestion.fast.row_files import RowFiles, TakesFiles
 from python_udfs.ingestion.fast.settings import HasVars, difference, worker_settings
-from python_udfs.ingestion.formats.envelope import ENVELOPE
+from python_udfs.ingestion.formats.envelope import READ_COLUMNS
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.spark import read_messages
 
@@ -103,9 +103,7 @@ def _compared(rows: DataFrame) -> DataFrame:
     """Rows of ods_binlog without PROVEN; where Spark reads another envelope, the job fails."""
     proven = F.col(PROVEN)
     differs: list[Column] = [F.col("reject_reason").isNotNull()]
-    for name in ENVELOPE:
-        if name != "envelope_reason":
-            differs.append(~F.col(name).eqNullSafe(proven[name]))
+    differs += [~F.col(name).eqNullSafe(proven[name]) for name in READ_COLUMNS]
     failed = F.when(proven.isNotNull() & reduce(or_, differs), difference())
     reason = F.coalesce(failed, F.col("reject_reason"))
     return rows.withColumn("reject_reason", reason).drop(PROVEN)

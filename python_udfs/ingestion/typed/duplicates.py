@@ -93,7 +93,7 @@ def deduplicate(
         # of many messages the hashes alone are moved around, of few it takes a job more
         has_repeats = count < MANY or _has_repeats(narrow, place)[1]
         suspects = suspects.unionByName(of_held) if has_repeats else of_held
-        has_suspects = (has_repeats and count >= MANY) or not suspects.isEmpty()
+        has_suspects = not suspects.isEmpty()
     if not has_suspects:
         return workers.decoded(count, new, source, day), None
     messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")

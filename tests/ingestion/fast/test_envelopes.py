@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from python_udfs.ingestion.fast import parsing
 from python_udfs.ingestion.fast.envelopes import READ
-from python_udfs.ingestion.formats.envelope import ENVELOPE
+from python_udfs.ingestion.formats.envelope import READ_COLUMNS
 from python_udfs.ingestion.formats.registry import with_envelope
 from tests.support import mutated_formats, mutated_rows
 from tests.support.lines import TS, line, raw_messages
@@ -103,8 +103,7 @@ def proven(log_format: str, given: Sequence[bytes | str]) -> dict[int, tuple]:
     # each line is asked, however many don't pass
     with patch.object(parsing, "MOST_MISFITS", 1.0):
         kept, columns = READ[log_format](texts, places)
-    names = [name for name in ENVELOPE if name != "envelope_reason"]
-    values = [columns[name].to_pylist() for name in names] if columns else []
+    values = [columns[name].to_pylist() for name in READ_COLUMNS] if columns else []
     return dict(zip(kept.tolist(), zip(*values, strict=True), strict=True))
 
 
@@ -113,12 +112,11 @@ def compare(spark: SparkSession, log_format: str, given: Sequence[bytes | str]) 
     found = proven(log_format, given)
     asked = sorted(found)
     messages = raw_messages(spark, [given[number] for number in asked])
-    names = [name for name in ENVELOPE if name != "envelope_reason"]
     rows = with_envelope(messages, log_format).toArrow().sort_by("message_offset").to_pylist()
     for number, row in zip(asked, rows, strict=True):
         of_place = {"binlog_position"} if log_format in ("canal", "events") else set()
-        by_spark = {name: row[name] for name in names if name not in of_place}
-        by_workers = dict(zip(names, found[number], strict=True))
+        by_spark = {name: row[name] for name in READ_COLUMNS if name not in of_place}
+        by_workers = dict(zip(READ_COLUMNS, found[number], strict=True))
         if of_place:
             assert by_workers["binlog_position"] == 100 + number
         by_workers = {name: by_workers[name] for name in by_spark}
@@ -175,5 +173,5 @@ def test_what_a_parser_of_many_lines_passes_is_not_proven(log_format: str) -> No
 def test_a_first_and_a_last_row_of_a_transaction_are_numbered_in_their_order() -> None:
     texts = [line(), line(xoffset="1"), line(xoffset=None, commit="true"), line(xoffset=None)]
     found = proven("maxwell", texts)
-    number = list(ENVELOPE).index("row_number")
+    number = READ_COLUMNS.index("row_number")
     assert {place: row[number] for place, row in found.items()} == {0: 0, 1: 1, 2: 2**31 - 1}

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from dbt.adapters.sparksession.worker_files import AddedFile, FilePlace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,39 +22,27 @@ from tests.support.lines import line, numbered
 from tests.support.mutated_formats import CONVERT, tables_of
 from tests.support.mutated_rows import ORDERS
 from tests.support.typed_model import uncompiled
+from tests.support.written_rows import Folder
 
 FORMATS = ("maxwell", *CONVERT)
 LONGEST = 1 << 16
 SEED = 11
 
 
-class Handle:
+class Handle(Folder):
     """What the model's handle is to written_by_workers.
 
     Args:
         settings: vars.
-
-    Attributes:
-        added: the files.
     """
 
     def __init__(self, path: Path, **settings: object) -> None:
+        super().__init__(path, ("batch_id", "topic", "partition_number"))
         self.may_write_files, self.run_id = True, "load"
-        self._path, self._settings = path, {"worker_decoding_from": 0} | settings
-        self.added: list[AddedFile] = []
+        self._settings = {"worker_decoding_from": 0} | settings
 
     def project_var(self, name: str, default: object = None) -> object:
         return self._settings.get(name, default)
-
-    def file_place(self, frame: DataFrame) -> FilePlace:
-        java = frame.sparkSession._jvm.org.apache.iceberg
-        schema = java.spark.SparkSchemaUtil.convert(frame._jdf.schema())
-        text = java.SchemaParser.toJson(schema)
-        partition = ("batch_id", "topic", "partition_number")
-        return FilePlace(str(self._path), text, partition, 1 << 20, 1 << 28, "run")
-
-    def add_files(self, added: object) -> None:
-        self.added += added
 
 
 @pytest.fixture(autouse=True)

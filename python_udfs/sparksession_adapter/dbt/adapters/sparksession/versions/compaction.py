@@ -11,7 +11,7 @@ from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROP
 from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.session import own_session
-from dbt.adapters.sparksession.sql import literal, mark_of, quoted
+from dbt.adapters.sparksession.sql import literal, mark_of, quoted, unquoted
 from dbt.adapters.sparksession.versions.arguments import a_choice, a_name
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.nodes import all_tables
@@ -47,9 +47,7 @@ def sorted_by(declared: Iterable[str], columns: Iterable[str]) -> list[str]:
     found = []
     for entry in declared:
         parts = SORTED_BY.fullmatch(entry)
-        name = parts["name"] if parts is not None else ""
-        if name.startswith("`"):
-            name = name[1:-1].replace("``", "`")
+        name = unquoted(parts["name"]) if parts is not None else ""
         if parts is None or name.lower() not in known:
             break
         found.append(f"{quoted(known[name.lower()])}{parts['field']}{parts['order']}")
