@@ -36,7 +36,7 @@ help:
 	@echo "make notebook   ask it in JupyterLab, which the first call installs"
 	@echo "make connect TOOL=spark-sql   what another tool needs to read it: spark-sql, pyiceberg, duckdb"
 	@echo "make new-table TABLE=<database>.<table>   write the declaration of a table of the log"
-	@echo "make test    run the tests, the longest of them every fourth day"
+	@echo "make test    run the tests, the longest of them every sixth day"
 	@echo "make test-fast   the tests that start neither Spark nor another process"
 	@echo "make lint    ruff, sqlfluff, which module imports which, the types, and the conventions of models"
 	@echo "make report  make one page about the state of the warehouse"

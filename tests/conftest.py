@@ -44,7 +44,7 @@ profile: binlog_warehouse
 DURATIONS = Path(__file__).parent / "durations.json"  # file below tests -> seconds
 OF_A_PROCESS = 5.0  # seconds that a test with Spark is taken to need in a file without a duration
 TURN = "TESTS_TURN"  # environment variable: which of the tests marked in_turn run
-TURNS = 4  # a day each, 0 to 3
+TURNS = 6  # a day each, 0 to 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,28 +68,29 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return f"{TURN}={os.environ[TURN]}: of the tests marked in_turn, those of this number run"
 
 
-def _checked_turn(given: str, where: str) -> str:
-    """A turn as it is given; another number would never come."""
-    known = [str(number) for number in range(TURNS)]
-    if given not in known:
-        raise pytest.UsageError(f"{where}: a turn is one of {', '.join(known)}, got {given!r}")
-    return given
+def _turn_of(item: pytest.Item) -> int | None:
+    """The turn of a test that takes turns, else None.
 
-
-def _turn_of(item: pytest.Item, mark: pytest.Mark) -> str:
-    """The turn of a test: the number of its mark, else any by its name, so that the cases of a test
-    with many parameters share the turns."""
-    if not mark.args:
-        return str(zlib.crc32(item.nodeid.encode()) % TURNS)
-    return _checked_turn(", ".join(map(str, mark.args)), item.nodeid)
+    Tests of a file that is marked as a whole share one, for what they set up together; else each
+    case of a test has its own.
+    """
+    if item.get_closest_marker("in_turn") is None:
+        return None
+    file = item.getparent(pytest.Module)
+    is_whole = file is not None and any(mark.name == "in_turn" for mark in file.own_markers)
+    name = item.nodeid.partition("::")[0] if is_whole else item.nodeid
+    return zlib.crc32(name.encode()) % TURNS
 
 
 def _leave_out_of_turn(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests whose turn it isn't."""
-    today, kept, left_out = _checked_turn(os.environ[TURN], TURN), [], []
+    turns = {str(number): number for number in range(TURNS)}
+    if os.environ[TURN] not in turns:
+        known = ", ".join(turns)
+        raise pytest.UsageError(f"{TURN}: a turn is one of {known}, got {os.environ[TURN]!r}")
+    today, kept, left_out = turns[os.environ[TURN]], [], []
     for item in items:
-        mark = item.get_closest_marker("in_turn")
-        (kept if mark is None or _turn_of(item, mark) == today else left_out).append(item)
+        (kept if _turn_of(item) in (None, today) else left_out).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
 

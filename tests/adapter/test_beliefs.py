@@ -350,7 +350,7 @@ def check_histories(make_project: Any, worlds: int, runs: int) -> None:
     print(f"{compared} beliefs and {pairs} pairs compared, 0 differ")
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_beliefs_of_every_run_equal_the_oracle(make_project):
     check_histories(make_project, worlds=20, runs=6)
 

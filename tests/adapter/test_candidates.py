@@ -33,6 +33,7 @@ def is_published(project: DbtProject, end: int) -> None:
         assert ids(project, f"published.{name}") == list(range(end)), name
 
 
+@pytest.mark.in_turn
 def test_a_second_build_adds_to_the_candidate(project: DbtProject) -> None:
     land(project, 3, 5)
     project.run("build", "-s", "a+", vars=HELD)

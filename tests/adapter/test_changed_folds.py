@@ -46,7 +46,7 @@ def values(project: DbtProject, *names: str) -> list[int]:
     return [project.column(f"select v from {name}")[0] for name in names]
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_a_keyed_table_is_not_read_by_another_fold_than_made_its_rows(project: DbtProject) -> None:
     project.write({"models/best.sql": FOLDED.format("min")})
     results = project.run("build", "-s", *STORED, expect_ok=False).results
@@ -60,7 +60,7 @@ def test_a_keyed_table_is_not_read_by_another_fold_than_made_its_rows(project: D
     assert values(project, "published.seen", *(f"published.{name}" for name in STORED)) == [5] * 5
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_a_keyed_table_that_goes_back_is_read_as_its_rows_were_made(project: DbtProject) -> None:
     project.write({"models/best.sql": FOLDED.format("min")})
     project.run("build", "--full-refresh")
@@ -76,7 +76,7 @@ def test_a_keyed_table_that_goes_back_is_read_as_its_rows_were_made(project: Dbt
     assert values(project, *names) == [8] * 5
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_where_the_rows_of_a_keyed_table_lie_is_no_reason_to_refuse_its_readers(
     project: DbtProject,
 ) -> None:

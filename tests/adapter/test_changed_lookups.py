@@ -3,6 +3,8 @@ row back finds something else than the row did."""
 
 from __future__ import annotations
 
+import pytest
+
 CHANGES = "{{ new_changes(source('src', 'events'), by='id') }} as e"
 LOG = "{{ new_rows(source('src', 'log')) }} as e"
 RATES = "{{ source('src', 'rates') }} as r on r.k = e.k"
@@ -79,6 +81,7 @@ def statements(kind: str, rows: str) -> list[str]:
     return [before, log, kept, gone, "insert into src.events select * from src.kept"]
 
 
+@pytest.mark.in_turn
 def test_rows_that_are_taken_back_after_a_look_up_has_changed(make_project) -> None:
     tables = "[{name: events}, {name: log}, {name: rates}]"
     files = {"models/sources.yml": f"sources: [{{name: src, tables: {tables}}}]"}

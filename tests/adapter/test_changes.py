@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from tests.support.dbt_project import DbtProject
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 # every pair of versions of the var `pairs` in one query
 FILES = {

@@ -216,7 +216,7 @@ class Cleaning:
         return sum(len(row["cleaning"]) for row in got)
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_random_rows_are_cleaned_as_plain_python_does_it(
     make_project: Callable[..., DbtProject],
 ) -> None:

@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.sql import literal
 from tests.support.dbt_project import REPO, DbtProject
 from tests.support.small_warehouse import PROJECT
 
-pytestmark = pytest.mark.in_turn(1)
+pytestmark = pytest.mark.in_turn
 
 COUNT = """
     {% macro sales() %}

@@ -13,7 +13,7 @@ from dbt.adapters.sparksession.versions.combined_tests import CombinedTests, sou
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT, generic_tests
 
-pytestmark = pytest.mark.in_turn(1)
+pytestmark = pytest.mark.in_turn
 
 GENERIC = (
     *("latest_row_is_current", "not_negative", "one_current_per_key", "signs_balance"),

@@ -156,6 +156,7 @@ READING = {
 }
 
 
+@pytest.mark.in_turn
 def test_reading_commands_write_no_table(log: Log) -> None:
     before = log.heads()
     for name, command in READING.items():
@@ -352,6 +353,7 @@ def test_a_var_that_nothing_reads_is_named(log: Log) -> None:
     assert log.is_right()
 
 
+@pytest.mark.in_turn
 def test_a_var_that_rows_depend_on_is_not_changed_between_runs(log: Log) -> None:
     refused = log.project.run("run", vars={"step": 2}, expect_ok=False).results["appended"]
     assert "var step (was 1, is 2)" in refused.message

@@ -7,7 +7,7 @@ from dbt.adapters.sparksession.clock import goes_by_clock
 
 from tests.support.dbt_project import REPO
 
-pytestmark = pytest.mark.in_turn(1)
+pytestmark = pytest.mark.in_turn
 
 SOURCES = """
     sources:

@@ -91,6 +91,7 @@ def dimensions(make_project: Callable[..., DbtProject]) -> Dimensions:
     return found
 
 
+@pytest.mark.in_turn
 def test_a_changed_name_opens_a_version(dimensions: Dimensions) -> None:
     cities = [row for row in dimensions.rows(CITIES) if row[0] in ("JP-TYO", "CH-ZRH")]
     assert cities == [

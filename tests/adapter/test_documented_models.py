@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.dbt_project import REPO
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.small_source import project_with_source
 
-pytestmark = pytest.mark.in_turn(3)
+pytestmark = pytest.mark.in_turn
 
 MODEL = """
     from {module} import part

@@ -9,7 +9,7 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.extract_project import MACRO, MACRO_AND_SOURCES
 
-pytestmark = pytest.mark.in_turn(1)
+pytestmark = pytest.mark.in_turn
 
 MODEL = """
     {{{{ config(

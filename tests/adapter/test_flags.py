@@ -35,6 +35,7 @@ def test_empty_makes_tables_that_are_not_there_and_the_next_run_is_their_first(
     assert project.column("select version from dw.meta_version") == [1]
 
 
+@pytest.mark.in_turn
 def test_empty_leaves_what_tables_hold_and_nothing_counts_as_read(project: DbtProject) -> None:
     project.run("build")
     project.query(SECOND)

@@ -25,6 +25,7 @@ OF_CHANGES = {
 }
 
 
+@pytest.mark.in_turn
 def test_rows_that_go_or_get_an_older_time_are_no_longer_shown(make_project):
     project = make_project(
         {"models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]"}
@@ -69,7 +70,7 @@ def test_changes_of_a_view_over_a_keyed_table_are_refused_with_the_way_on(make_p
     assert "Take new_changes(..) of it and not of a view over it" in message
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_a_reader_that_is_behind_a_compaction_reads_on_when_versions_have_expired(make_project):
     """The compaction commits nothing of how its rows are folded: the commits before it do."""
     reader = """

@@ -115,6 +115,7 @@ def tables(make_project) -> Tables:
     return tables
 
 
+@pytest.mark.in_turn
 def test_the_fold_of_a_bucketed_table_needs_no_shuffle(tables: Tables):
     def exchanges(model: str) -> list[str]:
         rows, plan = ran(

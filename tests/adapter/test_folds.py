@@ -126,6 +126,7 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
     assert rows > STREAMS / 2
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("folds", [8, pytest.param(150, marks=pytest.mark.soak)])
 def test_random_folds_in_any_order_and_batching_equal_one_sorted_pass(
     spark: SparkSession, folds: int

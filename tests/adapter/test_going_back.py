@@ -48,6 +48,7 @@ def test_a_column_that_was_dropped_and_added_again_is_another_column(
         assert [tuple(row.values()) for row in rows] == [(id, f"a{id}") for id in range(5)], name
 
 
+@pytest.mark.in_turn
 def test_a_kept_version_is_gone_back_to_though_its_last_commits_were_compactions(
     make_project: Callable[..., DbtProject],
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_kept_version_is_gone_back_to_though_its_last_commits_were_compactions
         assert ids(project, f"published.{name}") == list(range(9)), name
 
 
+@pytest.mark.in_turn
 def test_views_that_read_by_pinned_are_written_over_the_tables_gone_back_to(
     make_project: Callable[..., DbtProject],
 ) -> None:

@@ -82,6 +82,7 @@ def test_the_rows_of_a_table_under_another_name_are_refused(
     assert "py (models/py.py) reads src.x by its session" in results["py"].message
 
 
+@pytest.mark.in_turn
 def test_what_may_be_another_thing_in_each_run_is_read_in_each_run(
     project: Callable[..., DbtProject],
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.dbt_project import REPO, DbtProject
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 MACROS = {
     f"macros/{path.name}": path.read_text(encoding="utf-8")

@@ -125,7 +125,7 @@ def kinds(project: DbtProject, model: str, user: int) -> list[tuple[int, str | N
     return [(row["id"], row["kind"]) for row in rows]
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_a_version_that_begins_far_back_opens_the_files_of_its_users_facts_alone(
     project, monkeypatch
 ):
@@ -206,7 +206,7 @@ def test_a_version_that_begins_far_back_opens_the_files_of_its_users_facts_alone
     ]  # fmt: skip
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_a_run_with_nothing_new_makes_no_commit(project: DbtProject) -> None:
     """The first build records that it read the index, though it looked nothing up in it."""
     project.run("run")  # what the test before has left alone
@@ -217,7 +217,7 @@ def test_a_run_with_nothing_new_makes_no_commit(project: DbtProject) -> None:
     assert project.column(count) == before
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_an_index_of_something_else_is_refused(project):
     project.write(
         {"models/indexed.sql": JOINED % ", 'index': ref('versions')", "models/facts_by_user.sql": (

@@ -685,7 +685,7 @@ def check_histories(make_project, kinds: tuple[int, ...], worlds: int, runs: int
     print(f"{worlds} histories, {compared} pairs compared, {reported} changes reported, 0 differ")
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_every_run_equals_the_join_of_all_rows(make_project):
     check_histories(make_project, kinds=(1, 1, 1, 1, 1), worlds=50, runs=3)
 

@@ -12,7 +12,7 @@ from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import REPO, DbtProject
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn
 
 MACROS = {
     f"macros/deduplication/{path.name}": path.read_text(encoding="utf-8")
@@ -241,7 +241,7 @@ def test_a_filter_of_before_the_kinds_were_stored_serves_keys_that_cannot_be_wid
     assert Shape.for_keys(["id"], 1, 0.1, ["bigint"]).hashes_as(["bigint"])
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "rows",
     [

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.small_source import project_with_source
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 
 @pytest.fixture

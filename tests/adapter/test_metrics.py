@@ -248,6 +248,7 @@ def check(project: DbtProject, seeds: range, builds: int) -> None:
     print(f"{len(seeds)} seeds from {seeds[0]}: {len(arrived)} rows, {compared} windows compared")
 
 
+@pytest.mark.in_turn
 def test_windows_equal_the_oracle_after_every_build(project: DbtProject) -> None:
     first = random.SystemRandom().randrange(10**6)
     check(project, range(first, first + 25), builds=2)

@@ -10,7 +10,7 @@ from dbt.adapters.sparksession.reading.microbatch import gaps, with_batch
 
 from tests.support.dbt_project import REPO, DbtProject
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 CONFIG = (
     "materialized='incremental', incremental_strategy='microbatch', event_time='happened_at', "

@@ -361,6 +361,7 @@ def test_long_histories_of_faults_and_repairs(
     assert never <= set(seen)
 
 
+@pytest.mark.in_turn
 def test_a_narrowed_test_opens_only_files_that_may_hold_its_keys(
     make_project: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch
 ) -> None:

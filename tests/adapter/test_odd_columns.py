@@ -9,7 +9,7 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.small_source import project_with_source
 
-pytestmark = pytest.mark.in_turn(1)
+pytestmark = pytest.mark.in_turn
 
 COLUMNS = "id, v, id as `my id`, v as `a-b`, id as `c.d`, v as `e``f`"
 KEYS = {"spaced": "my id", "quoted": "`my id`", "dotted": "c.d", "ticked": "e`f", "two": "`e``f`"}

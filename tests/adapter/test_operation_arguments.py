@@ -9,7 +9,7 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT, make_raw
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 MODEL = """
     {{ config(materialized='incremental') }}

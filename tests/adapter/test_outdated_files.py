@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.dbt_project import DbtProject
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn
 
 SOURCES = """
     sources:

@@ -58,7 +58,7 @@ def project(make_project: Callable[..., DbtProject]) -> DbtProject:
     return made
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_a_view_of_a_package_is_read_by_the_macros_and_vars_of_its_package(
     project: DbtProject,
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_view_of_a_package_is_read_by_the_macros_and_vars_of_its_package(
     assert project.column("select own_rate from dw.in_python") == [30]
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("file", "refused"),
     [

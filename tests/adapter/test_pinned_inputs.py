@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn
 
 SOURCES = """
     sources:

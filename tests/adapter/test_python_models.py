@@ -279,6 +279,7 @@ FOLLOWING = {
 }
 
 
+@pytest.mark.in_turn
 def test_a_model_follows_the_changes_of_a_folded_one(make_project):
     project = make_project(FOLLOWING)
     project.query("create namespace if not exists src")

@@ -151,7 +151,7 @@ OF_META = """
 """
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_what_a_table_went_back_behind_is_neither_done_nor_late(
     make_project: Callable[..., DbtProject],
 ) -> None:

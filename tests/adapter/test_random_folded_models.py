@@ -40,7 +40,7 @@ def model_text(fold: dict[str, Any], columns: list[str]) -> str:
     )
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_random_folds_equal_the_oracle_after_every_run(make_project):
     seed = random.SystemRandom().randint(0, 10**9)
     print(f"seed {seed}")

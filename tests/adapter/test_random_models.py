@@ -237,7 +237,7 @@ def check_projects(make_project, seeds: range, runs: int) -> None:
     assert compared > refused, f"seeds {seeds}: {compared} compared, {refused} refusals"
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_random_models_hold_what_a_full_refresh_gives(make_project) -> None:
     first = int(os.environ.get("MODELS_SEED", "18"))  # the soak has the others
     projects = int(os.environ.get("MODELS_PROJECTS", "2"))

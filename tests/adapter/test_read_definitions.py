@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 SOURCES = """
     sources:

@@ -6,6 +6,8 @@ import itertools
 import re
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.dbt_project import REPO, DbtProject, Outcome
 
 PLACE = ("batch_id", "topic", "partition_number", "message_offset")
@@ -104,6 +106,7 @@ def earlier(outcome: Outcome) -> dict[str, tuple[int, int, str]]:
     }
 
 
+@pytest.mark.in_turn
 def test_the_most_frequent_come_first_and_what_was_read_again_counts_no_more(
     make_project: Callable[..., DbtProject],
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.small_source import SOURCES, project_with_source
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 ADDS = "{{ config(materialized='incremental') }}\n"
 RENAMED = {

@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.versions.data_tests import DataTests
 from tests.support.dbt_project import DbtProject
 from tests.support.four_models import TESTS, D, F, four_models, land
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn
 
 KEPT = re.compile(r"(?:from|join) global_temp\.`dw__[a-z]+__tested`")
 

@@ -25,6 +25,7 @@ FILES = {
 }
 
 
+@pytest.mark.in_turn
 def test_a_version_of_the_same_columns_looks_at_each_new_query_once(
     make_project: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,7 +138,7 @@ def compare(project: DbtProject, wanted: tuple[set[tuple], set[tuple]]) -> None:
     assert differing == []
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_a_restated_day_rewrites_what_depends_on_it_alone(make_project):
     seed = random.SystemRandom().randint(0, 10**9)
     print(f"seed {seed}")

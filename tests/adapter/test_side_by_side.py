@@ -29,7 +29,7 @@ select * from both
 """
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_groups_stand_once_and_a_domain_with_two_rows_of_one_fails(
     make_project: Callable[..., DbtProject],
 ) -> None:

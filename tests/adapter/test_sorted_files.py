@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.dbt_project import DbtProject
 from tests.support.small_source import project_with_source
 
@@ -28,6 +30,7 @@ ORDERS: dict[str, Callable[[tuple[int, int]], tuple[int, ...]] | None] = {
 }
 
 
+@pytest.mark.in_turn
 def test_each_table_is_compacted_whatever_its_rows_are_sorted_by(
     make_project: Callable[..., DbtProject],
 ) -> None:

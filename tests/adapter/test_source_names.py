@@ -9,7 +9,7 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT
 
-pytestmark = pytest.mark.in_turn(1)
+pytestmark = pytest.mark.in_turn
 
 SOURCES = """
     sources:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.dbt_project import DbtProject
 
-pytestmark = pytest.mark.in_turn(1)
+pytestmark = pytest.mark.in_turn
 
 FILES = {
     "models/orders.sql": "{{ config(materialized='table') }} select 1 as id, 'a' as name",

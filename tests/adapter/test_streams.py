@@ -12,7 +12,7 @@ from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import REPO, DbtProject
 
-pytestmark = pytest.mark.in_turn(3)
+pytestmark = pytest.mark.in_turn
 
 MACROS = {
     f"macros/streams/{path.name}": path.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.dbt_project import DbtProject
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn
 
 CHANGES = "{{ new_changes(source('src', 'events'), by='id') }}"
 BY_TIME, BY_KIND = {"sequence": "at"}, {"sequence": "at", "row_kind": "row_kind"}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.small_warehouse import FILES, make_raw
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn
 
 
 @pytest.fixture

@@ -52,6 +52,7 @@ def test_a_version_is_read_by_its_number(project: DbtProject) -> None:
     assert "There is no version '7'" in f"{unknown.exception}{unknown.log}"
 
 
+@pytest.mark.in_turn
 def test_what_a_version_does_not_have_is_not_shown_as_of_it(
     make: Callable[..., DbtProject],
 ) -> None:
@@ -78,6 +79,7 @@ def test_what_a_version_does_not_have_is_not_shown_as_of_it(
     assert tested.log.count("Version 1 has no dw.later, which came later") == 1
 
 
+@pytest.mark.in_turn
 def test_the_next_run_publishes_what_the_failed_one_left(make: Callable[..., DbtProject]) -> None:
     project = make()
     project.run("build")
@@ -158,6 +160,7 @@ def test_readers_of_a_table_that_is_stored_under_another_name_are_left_behind(
     assert "Published as version 3" in project.run("build", "--select", "d").log
 
 
+@pytest.mark.in_turn
 def test_what_a_table_is_called_does_not_matter_to_what_expires(
     make: Callable[..., DbtProject],
 ) -> None:
@@ -203,6 +206,7 @@ def test_versions_are_listed_and_compared(project: DbtProject) -> None:
         assert "got 'no_table'" in f"{refused.exception}{refused.log}", operation
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("columns_change", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_version_is_gone_back_to(make: Callable[..., DbtProject], columns_change: bool) -> None:
     project = make(f=F)

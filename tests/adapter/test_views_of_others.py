@@ -45,7 +45,7 @@ def project(make_project: Callable[..., DbtProject]) -> Callable[..., DbtProject
     return partial(project_with_source, make_project)
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_what_is_new_in_a_view_outside_of_the_project_is_not_added(
     project: Callable[..., DbtProject],
 ) -> None:
@@ -70,7 +70,7 @@ def test_what_is_new_in_a_view_outside_of_the_project_is_not_added(
         assert small.column(f"select id from dw.{name} order by id") == [1, 2], name
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_the_changes_of_a_table_without_a_commit_are_none_until_it_has_rows(
     project: Callable[..., DbtProject],
 ) -> None:
@@ -105,7 +105,7 @@ TARGETS = """
 """
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_a_clone_of_a_clone_is_read_by_what_is_new_in_its_original(
     project: Callable[..., DbtProject],
 ) -> None:

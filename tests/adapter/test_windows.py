@@ -139,6 +139,7 @@ QUICK_ZONES = ["America/New_York", "Australia/Lord_Howe"]
 EVEN = "slide(size='1 second', slide='200 milliseconds'"  # also where a zone's clocks change
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "zones", [QUICK_ZONES, pytest.param(list(CHANGES), marks=pytest.mark.soak)], ids=["few", "all"]
 )
@@ -551,6 +552,7 @@ def check_histories(
     print(f"{worlds} histories, {runs} runs, {compared} windows compared, 0 differ")
 
 
+@pytest.mark.in_turn
 def test_every_run_equals_the_windows_of_all_rows(make_project) -> None:
     check_histories(make_project({}), worlds=30, runs=3, names=QUICK_CALLS)
 

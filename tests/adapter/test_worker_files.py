@@ -70,7 +70,7 @@ def test_a_commit_adds_files_to_a_new_table_and_to_a_standing_table(
     assert rows(made) == [(1, 10), (2, 20), (3, 30)]
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_files_of_a_failed_run_are_deleted_and_their_rows_come_by_the_next_run(
     make_project: Callable[..., DbtProject],
 ) -> None:
@@ -85,7 +85,7 @@ def test_files_of_a_failed_run_are_deleted_and_their_rows_come_by_the_next_run(
     assert rows(made) == [(1, 10), (2, 20), (3, 30)]
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_rows_beside_files_are_refused(make_project: Callable[..., DbtProject]) -> None:
     made = project(make_project)
     log = made.run("run", vars={"returns_them_too": True}, expect_ok=False).log
@@ -93,7 +93,7 @@ def test_rows_beside_files_are_refused(make_project: Callable[..., DbtProject]) 
     assert own_files(made) == []
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_all_rows_are_written_by_spark_where_the_input_was_replaced(
     make_project: Callable[..., DbtProject],
 ) -> None:
@@ -131,7 +131,7 @@ BY_VALUES = """
 """
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_files_lie_in_the_partitions_of_their_values(
     make_project: Callable[..., DbtProject],
 ) -> None:
@@ -168,7 +168,7 @@ def test_files_lie_in_the_partitions_of_their_values(
     assert by_workers == by_spark
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "config",
     [

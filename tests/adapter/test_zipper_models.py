@@ -11,7 +11,7 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.zipper_oracle import versions
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 ZIPPER = {
     "sequence": ["file", "position"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 PLACED = {"sequence": "n", "time": "at", "row_kind": "row_kind"}
 IGNORED = PLACED | {"unpaired_retraction": "ignored"}
 ENDS = PLACED | {"unpaired_retraction": "ends"}
@@ -62,6 +64,7 @@ ZIPPERS = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn
 def test_changes_whose_sequence_shows_no_order_are_refused(make_project):
     tables = ", ".join(f"{{name: {name}}}" for name in ZIPPERS)
     files = {"models/sources.yml": f"sources: [{{name: src, tables: [{tables}]}}]"}

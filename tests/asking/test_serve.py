@@ -86,6 +86,7 @@ def listed(gateway: Any, address: str) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.in_turn
 def test_a_tool_lists_and_reads_the_published_version_and_writes_nothing(
     project: DbtProject, gateway: JavaGateway, address: str
 ) -> None:

@@ -25,7 +25,7 @@ HEAD = """# dbt's own suite for adapters
 `dbt-tests-adapter` {version} has {classes} classes of tests with {tests} tests, written for
 PostgreSQL. `tests/dbt_suite` inherits them: their files and statements are written in Spark's
 dialect (types, casts, quotes; `tests/dbt_suite/dialect.py`), and a class is changed only where the
-table has the reason. Those with `CI` run in `make test`, every fourth day, the others that pass in
+table has the reason. Those with `CI` run in `make test`, every sixth day, the others that pass in
 `make soak`. A test compares this table with the package: no class is left out in silence.
 
 | outcome | classes | tests |

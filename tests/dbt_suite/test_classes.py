@@ -14,5 +14,5 @@ for _name, _entry in parity().items():
     if _entry.outcome == "passes" and _name in cases():
         _case = changed().get(_name, cases()[_name])
         _title = "Test" + _name.replace(".", "_")
-        _marks = [pytest.mark.in_turn(2) if _entry.in_ci else pytest.mark.soak]
+        _marks = [pytest.mark.in_turn if _entry.in_ci else pytest.mark.soak]
         globals()[_title] = type(_title, (_case,), {"__module__": __name__, "pytestmark": _marks})

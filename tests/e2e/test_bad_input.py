@@ -58,7 +58,7 @@ def test_bad_messages_are_kept_with_their_reason_and_the_rest_is_built(tmp_path:
     assert warehouse.column("select count(*) from dw.ods_binlog") == [len(mixed)]
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_too_many_bad_messages_fail_the_run_after_saving_them(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     good = _first_day()

@@ -82,7 +82,7 @@ def test_open_breaks_equal_the_oracle_after_every_build(tmp_path: Path) -> None:
     _check(tmp_path, range(12), ends=(5, 20))
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_a_run_without_a_break_reads_no_history(tmp_path: Path) -> None:
     """Its query runs all the same when the table's files, and those of other dates, are gone."""
     warehouse = Warehouse(tmp_path)
@@ -107,7 +107,7 @@ def test_a_run_without_a_break_reads_no_history(tmp_path: Path) -> None:
         warehouse.query("select sum(amount) from dw.ods_shop__order_info")
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_a_gap_before_a_change_of_no_declared_column_is_found(tmp_path: Path) -> None:
     """At one place of the log such a change takes the image that it leaves: it takes it first."""
 

@@ -89,7 +89,7 @@ def _check(folder: Path, seeds: range, apart: bool) -> None:
     print(f"{len(seeds)} histories, {corrected.compared} rows compared, 0 differ")
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn
 def test_days_imported_again_with_corrections_equal_the_oracle(tmp_path: Path) -> None:
     _check(tmp_path, range(3), apart=False)
 

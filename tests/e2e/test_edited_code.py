@@ -11,6 +11,7 @@ from dbt.adapters.sparksession.reading.imported_code import ImportedCode
 from tests.support.warehouse import Warehouse, lines_of, sample_days
 
 
+@pytest.mark.in_turn
 def test_an_edit_of_the_code_that_reads_the_log_refuses_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

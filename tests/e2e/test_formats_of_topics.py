@@ -37,7 +37,7 @@ LOADED = {
 }
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn
 def test_a_topic_that_was_read_in_a_wrong_format_is_read_again(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     topic = "inv.inventory.customers"

@@ -147,7 +147,7 @@ def answer(call: Callable[[], Any]) -> str:
     return "taken"
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn
 def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     topics = {topic: list(lines) for topic, lines in row_messages().items()}
@@ -375,6 +375,7 @@ def test_every_var_of_what_is_rebuilt_is_taken_or_refused(monkeypatch: pytest.Mo
     assert len(answers) > 250
 
 
+@pytest.mark.in_turn
 def test_every_argument_of_an_operation_is_taken_or_refused(
     make_project: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,12 +146,12 @@ def check_history(folder: Path, seed: int, count: int) -> None:
     assert warehouse.rows("meta_message_block") == incremental
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_the_account_of_each_block_is_that_of_a_plain_count(tmp_path: Path) -> None:
     check_history(tmp_path, SEED or 11, 5)
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_a_change_of_a_later_log_that_comes_again_is_a_duplicate(tmp_path: Path) -> None:
     declared = {"shop_log_resets": [{"offsets": {"maxwell": {"0": 5}}}]}
     warehouse = Warehouse(tmp_path)
@@ -164,7 +164,7 @@ def test_a_change_of_a_later_log_that_comes_again_is_a_duplicate(tmp_path: Path)
     assert counted == {"messages_in": 12, "applied": 11, "duplicates": 1, "unaccounted": 0}
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_a_batch_that_is_named_later_is_accounted_for(tmp_path: Path) -> None:
     """Also where it leaves no row in a table: none of its blocks is touched."""
     warehouse = Warehouse(tmp_path)

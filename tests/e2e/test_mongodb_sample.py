@@ -269,7 +269,7 @@ def test_what_an_update_with_pre_image_holds_is_exact(
         assert row["known_columns"] is None
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn
 def test_any_split_and_repeats_give_the_same_rows(
     tmp_path: Path, in_one_go: Warehouse, events: list[bytes]
 ) -> None:

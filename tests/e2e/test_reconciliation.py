@@ -98,7 +98,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return found
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_late_data_is_healed_and_what_is_behind_the_open_window_is_reported(
     played: Played,
 ) -> None:
@@ -193,7 +193,7 @@ def doubled(daily: dict, day: date) -> dict:
     }
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_damaged_days_are_listed_found_and_rewritten(played: Played) -> None:
     daily = oracle.daily_counts(played.changes)
     totals = oracle.counts_to_date(played.changes)
@@ -234,6 +234,7 @@ def test_damaged_days_are_listed_found_and_rewritten(played: Played) -> None:
     assert played.warehouse.column(sql) == [3 * len(good)]
 
 
+@pytest.mark.in_turn
 def test_rows_without_a_day_are_rewritten_too(played: Played) -> None:
     """They come to the totals and to no range; a month has none of them at all."""
     query, months = played.warehouse.query, DAYS.replace("1d", "1m")

@@ -343,7 +343,7 @@ def test_changes_of_nothing_that_is_counted_are_those_of_equal_images(
         assert got["filtered"] > 50
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_a_second_run_of_everything_adds_nothing_either(in_one_go: Warehouse) -> None:
     in_one_go.build(everything=True)  # what tests before this one have built alone has caught up
     tables = [row["tableName"] for row in in_one_go.query("show tables in dw")]
@@ -358,7 +358,7 @@ def test_a_second_run_of_everything_adds_nothing_either(in_one_go: Warehouse) ->
     assert changed == {"meta_lease"}  # which a run takes and gives back
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_a_full_refresh_gives_the_same_tables(
     in_one_go: Warehouse, expected: dict[str, list[str]]
 ) -> None:

@@ -48,6 +48,7 @@ def declare(warehouse: Warehouse, old: str, new: str) -> None:
     path.write_text(text[:place] + text[place:].replace(old, new, 1), encoding="utf-8")
 
 
+@pytest.mark.in_turn
 def test_a_table_that_changes(warehouse: Warehouse) -> None:
     everything_refused = {"reject_threshold": 1}
     warehouse.run("run", "-s", *MODELS, vars=everything_refused)
@@ -87,6 +88,7 @@ def test_a_table_that_changes(warehouse: Warehouse) -> None:
     assert warehouse.run("test", "-s", TEST).results[TEST].status == "pass"
 
 
+@pytest.mark.in_turn
 def test_a_run_without_news_names_undeclared_columns_without_a_read(warehouse: Warehouse) -> None:
     def reported() -> tuple[list[str], str]:
         """What a run prints of the columns, and all that it asked Spark."""

@@ -55,6 +55,7 @@ def test_the_counts_through_canal_with_a_gap_that_a_batch_fills(tmp_path: Path) 
     assert "--full-refresh" in message
 
 
+@pytest.mark.in_turn
 def test_messages_that_somebody_deleted_do_not_come_back_from_the_files(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     lines = canal_lines()
@@ -99,6 +100,7 @@ def listed(project: DbtProject) -> None:
     path.write_text(text.replace(first, f"{first} ref('ods_shop__pp_new'),"), encoding="utf-8")
 
 
+@pytest.mark.in_turn
 def test_a_table_is_added_as_in_the_tutorial(tutorial_table: DbtProject) -> None:
     command = ("run", "-s", "ods_binlog", "ods_shop__pp_new")
     refused = tutorial_table.run(*command, expect_ok=False)

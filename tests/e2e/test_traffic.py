@@ -201,6 +201,7 @@ def test_the_sample_has_what_is_hard() -> None:
     assert len(users) > 200
 
 
+@pytest.mark.in_turn
 def test_windows_of_page_views_equal_the_oracle_after_every_build(tmp_path: Path) -> None:
     check(tmp_path, random.SystemRandom().randrange(10**6), sessions=60, builds=2)
 

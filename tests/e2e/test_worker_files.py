@@ -98,7 +98,7 @@ def assert_same(both: tuple[Warehouse, Warehouse]) -> None:
         assert partition_rows(workers, table) == partition_rows(spark, table), table
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn
 def test_first_builds_appends_and_rebuilds_are_the_same(both: tuple[Warehouse, Warehouse]) -> None:
     steps = sample_days()
     for warehouse in both:

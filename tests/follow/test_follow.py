@@ -193,6 +193,7 @@ def test_what_a_failed_build_added_to_the_log_counts_and_is_published_by_the_nex
         assert "version 2: 0 changes in " in followed.lines[-1]
 
 
+@pytest.mark.in_turn
 def test_messages_that_typed_tables_refuse_count(followed: Followed) -> None:
     typed = """
             config:

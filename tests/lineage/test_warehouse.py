@@ -18,6 +18,7 @@ def lineage(tmp_path_factory: pytest.TempPathFactory) -> Lineage:
     return Lineage.read(project.target)
 
 
+@pytest.mark.in_turn
 def test_every_documented_column_ends_at_its_source_or_at_a_reason(lineage: Lineage) -> None:
     """A model that can't be followed stands in `unknown`, with the reason."""
     assert lineage.unknown() == {}

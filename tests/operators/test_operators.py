@@ -112,7 +112,7 @@ def _files(user: User) -> list[Path]:
     return [path for path in user.project.root.rglob("*") if path.is_file()]
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn
 def test_whatever_a_careless_user_does_running_again_makes_it_right(tmp_path: Path) -> None:
     _play_many(tmp_path, sessions=1, length=8, seed=27)
 

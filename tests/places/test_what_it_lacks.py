@@ -110,6 +110,7 @@ def test_without_a_worker_the_run_reports_that_no_executor_came(
     assert "SPARK_DRIVER_HOST" in refusal
 
 
+@pytest.mark.in_turn
 def test_workers_without_the_driver_s_python_are_named(
     make_project: Callable[..., DbtProject], cluster: Cluster
 ) -> None:

@@ -438,7 +438,7 @@ def hard_texts(
 
 
 @pytest.mark.slow
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_no_pattern_of_python_takes_time_out_of_proportion() -> None:
     found, unknown = found_patterns()
     assert unknown == [], "enter what they can be in COMPOSED"
@@ -448,7 +448,7 @@ def test_no_pattern_of_python_takes_time_out_of_proportion() -> None:
     assert hard_texts(mine, lambda _, used, item, flags: in_python(item, used, flags)) == {}
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_no_pattern_of_java_takes_time_out_of_proportion_or_its_stack(spark: SparkSession) -> None:
     mine = [item for item in found_patterns()[0] if "java" in item[1]]
     assert len(mine) > 25

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.dbt_project import REPO
 
-pytestmark = pytest.mark.in_turn(3)
+pytestmark = pytest.mark.in_turn
 
 TYPED = ("python_udfs", "tools")
 ROOMS = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"

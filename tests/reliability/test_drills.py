@@ -194,6 +194,7 @@ def test_a_table_whose_files_are_gone_is_named(make_project: Callable[..., DbtPr
     one_rerun_is_the_recovery(project)
 
 
+@pytest.mark.in_turn
 def test_a_clock_that_was_a_day_ahead_keeps_no_table_from_being_written(
     make_project: Callable[..., DbtProject],
 ) -> None:

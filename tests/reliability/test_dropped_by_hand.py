@@ -11,7 +11,7 @@ from tests.support.dbt_project import DbtProject
 from tests.support.killed_runs import is_right
 from tests.support.small_warehouse import FILES, make_raw
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn
 
 STATUSES = {
     "models/kept.sql": """

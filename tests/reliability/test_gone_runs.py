@@ -80,7 +80,7 @@ def test_tidying_that_fails_neither_fails_a_run_nor_keeps_its_lease(
     assert lease_of(project, "next").take() is None
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_a_run_that_slept_after_a_model_had_begun_writes_it_no_more(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +107,7 @@ def test_a_run_that_slept_after_a_model_had_begun_writes_it_no_more(
     assert project.column("select count(*) from dw.rows") == [10]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("is_behind_the_look", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_version_is_refused_that_another_run_has_published_meanwhile(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch, is_behind_the_look: bool
@@ -136,7 +137,7 @@ def test_a_version_is_refused_that_another_run_has_published_meanwhile(
     assert project.column("select n from published.total") == [11]
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 @pytest.mark.parametrize("first", ["run", "build"])
 def test_views_of_a_publication_that_stopped_halfway_are_written_by_whatever_comes_next(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch, first: str
@@ -162,6 +163,7 @@ def test_views_of_a_publication_that_stopped_halfway_are_written_by_whatever_com
     assert project.query("select * from published.total") == [{"n": 10, "more": 1}]
 
 
+@pytest.mark.in_turn
 def test_a_beat_of_the_lease_that_is_being_committed_is_no_stray(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

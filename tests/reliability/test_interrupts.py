@@ -58,11 +58,11 @@ IN_A_TEST = Stopped({"tests/slow.sql": SLOW_TEST}, "START test slow")
     "stopped",
     [
         pytest.param(IN_A_TABLE, id="a_table"),
-        pytest.param(IN_PYTHON, id="a_python_model", marks=pytest.mark.in_turn(0)),
+        pytest.param(IN_PYTHON, id="a_python_model", marks=pytest.mark.in_turn),
         pytest.param(
             replace(IN_A_TABLE, times=2, signal=signal.SIGTERM),
             id="sigterm_twice",
-            marks=pytest.mark.in_turn(2),
+            marks=pytest.mark.in_turn,
         ),
         pytest.param(replace(IN_A_TABLE, times=2), id="twice", marks=pytest.mark.soak),
         pytest.param(replace(IN_A_TABLE, threads=1), id="one_thread", marks=pytest.mark.soak),

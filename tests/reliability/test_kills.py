@@ -30,7 +30,7 @@ STEPS = (
 )
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_one_rerun_is_the_recovery(make_project: Callable[..., DbtProject], tmp_path: Path) -> None:
     kills = int(os.environ.get("KILLS", "2"))
     seed = int(os.environ.get("KILL_SEED", "0")) or random.randrange(1, 10**6)

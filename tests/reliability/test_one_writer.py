@@ -30,7 +30,7 @@ from dbt.adapters.sparksession.versions.targets import StoreState, TableUpdate, 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, left_behind, make_raw
 
-pytestmark = pytest.mark.in_turn(1)
+pytestmark = pytest.mark.in_turn
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_run_that_begins_while_another_one_takes_the_lease_is_no_lost_catalog(
     assert project.column("select id from dw.rows order by id") == list(range(20))
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_the_first_runs_of_a_warehouse_may_begin_at_once(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

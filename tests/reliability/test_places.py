@@ -97,6 +97,7 @@ def holds(project: DbtProject, ids: list[int]) -> None:
         assert found[name] == rows, name
 
 
+@pytest.mark.in_turn
 def test_a_folder_that_was_copied_touches_nothing_of_the_original(
     project: DbtProject, tmp_path: Path
 ) -> None:
@@ -224,6 +225,7 @@ def test_a_copy_holds_the_same_and_both_go_on_apart_from_each_other(
     holds(restored, list(range(30)))
 
 
+@pytest.mark.in_turn
 def test_a_copy_that_was_not_finished_is_not_taken_for_a_warehouse(
     project: DbtProject, tmp_path: Path
 ) -> None:
@@ -251,6 +253,7 @@ def orphan(project: DbtProject, table: str, **changed: object) -> Path:
     return path
 
 
+@pytest.mark.in_turn
 def test_a_lost_catalog_stops_the_run_and_the_tables_come_back(
     project: DbtProject, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def versions_of(project: DbtProject) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in rows]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("ended_by", ["again", "--full-refresh"])
 def test_a_rebuild_that_was_stopped_halfway_is_ended_before_anything_else(
     make_project: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch, ended_by: str

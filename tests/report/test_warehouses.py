@@ -149,7 +149,7 @@ def test_rows_without_a_day_are_of_the_curves_too(project: DbtProject) -> None:
         assert (point["cut_date"], point["n"]) == (TODAY, 10), name
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_a_store_that_was_brought_back_to_an_older_version_holds_that(project: DbtProject) -> None:
     project.query("create namespace dw")
     project.query("""

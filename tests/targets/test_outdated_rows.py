@@ -71,6 +71,7 @@ def test_rows_that_a_view_leaves_out_by_the_clock_leave_the_store(project: DbtPr
     assert held() == [2, 4]
 
 
+@pytest.mark.in_turn
 def test_a_table_that_no_exposure_names_any_more_is_reported(project: DbtProject) -> None:
     project.query("insert into dw.given values (1, 1)")
     assert "no exposure publishes it" not in project.run("build").log
@@ -88,7 +89,7 @@ def test_a_table_that_no_exposure_names_any_more_is_reported(project: DbtProject
     assert "no exposure publishes it" not in project.run("run-operation", "publish_to").log
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 def test_rows_of_a_view_that_is_no_model_are_those_of_now(
     make_project: Callable[..., DbtProject],
 ) -> None:

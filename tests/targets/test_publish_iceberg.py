@@ -59,7 +59,7 @@ def problem(project: DbtProject) -> str:
     return line
 
 
-@pytest.mark.in_turn(0)
+@pytest.mark.in_turn
 def test_each_version_is_there_row_by_row_as_tables(project: DbtProject) -> None:
     print(f"PUBLISH_SEED={SEED}")
     source = Source(project, SEED)

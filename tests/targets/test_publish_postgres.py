@@ -25,7 +25,7 @@ from tests.support.transactional import (
     problem_of,
 )
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 # column -> values of Spark at the ends of its type, and what PostgreSQL has then, as a text
 EDGES = {

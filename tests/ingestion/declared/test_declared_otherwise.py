@@ -152,7 +152,7 @@ def test_a_batch_that_left_something_may_not(model: Model, message: str) -> None
         model.take({1: insert(2, 110)})
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 @pytest.mark.parametrize("at_once", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_a_correcting_message_with_fewer_rows_leaves_no_surplus(
     spark: SparkSession, at_once: bool

@@ -54,6 +54,7 @@ def test_columns_renamed_by_case_alone_are_the_same_columns(spark: SparkSession)
     assert spark.conf.get("spark.sql.caseSensitive") == "false"
 
 
+@pytest.mark.in_turn
 def test_canals_columns_renamed_by_case_alone_are_the_same_columns(spark: SparkSession) -> None:
     model = Model(spark, "canal", ["id"])
     model.meta["source"]["aliases"] = {"state": ["STATE"]}  # may be declared, and need not

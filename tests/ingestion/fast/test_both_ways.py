@@ -42,6 +42,7 @@ def messages(kind: str, seed: int, table: TableSource, count: int) -> list:
     return getattr(made, kind)(seed, table, count)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("log_format", "name"), CHOSEN)
 def test_proven_rows_are_those_of_the_decoder_in_spark(
     spark: SparkSession, log_format: str, name: str

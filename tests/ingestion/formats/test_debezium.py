@@ -644,6 +644,7 @@ def test_the_events_of_a_real_producer_are_all_distinguished(spark):
     assert len(set(identities)) == len(identities)
 
 
+@pytest.mark.in_turn
 def test_a_real_log_gives_the_same_rows_as_through_maxwell(spark):
     # tm and tz left out: Maxwell's negative TIME is wrong, and tz has the time of the run
     columns = {

@@ -19,7 +19,7 @@ from python_udfs.ingestion.log import another_log
 from tests.support import lines as maxwell
 from tests.support.landed_files import Log, messages, write
 
-pytestmark = pytest.mark.in_turn(0)
+pytestmark = pytest.mark.in_turn
 
 
 def test_another_log_at_offsets_that_are_held_is_refused(spark: SparkSession, tmp_path):

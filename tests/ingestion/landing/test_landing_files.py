@@ -346,6 +346,7 @@ def test_too_long_a_line_is_held_and_refused(spark: SparkSession, tmp_path):
     assert held_offsets(rows) == {"t/0": [(0, 0)]}
 
 
+@pytest.mark.in_turn
 def test_too_long_a_line_is_read_when_max_line_mb_grew(spark: SparkSession, tmp_path):
     long = maxwell.line(position='"bin.000007:20"', comment=f'"{"x" * 3000}"')
     short = [maxwell.line(position=f'"bin.000007:{place}"') for place in (10, 30)]

@@ -202,6 +202,7 @@ def test_a_full_load_is_written_there(spark: SparkSession, tmp_path: Path) -> No
     assert os.listdir(tmp_path / "topics") == [topic]
 
 
+@pytest.mark.in_turn
 def test_the_log_is_taken_from_a_uri(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     warehouse.env["LANDING"] = f"file://{warehouse.landing}"

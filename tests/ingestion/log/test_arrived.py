@@ -62,6 +62,7 @@ def entry(position: int, kind: str) -> bytes:
     ).encode()
 
 
+@pytest.mark.in_turn
 def test_a_quiet_table_commits_nothing_and_reads_all_that_comes_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def test_files_of_anything_give_the_rows_that_spark_makes(
     assert topics == {"topic=t", "topic=u.v", "topic=w"}
 
 
+@pytest.mark.in_turn
 def test_messages_of_other_formats_stand_beside_them_or_leave_all_to_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ PAID = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("format_name", PAID)
 def test_a_row_pays_for_what_each_row_needs(spark: SparkSession, format_name: str) -> None:
     place = {"database": "events", "table": "t"} if format_name == "events" else {}

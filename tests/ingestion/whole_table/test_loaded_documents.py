@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.typed_model import Model
 
-pytestmark = pytest.mark.in_turn(1)
+pytestmark = pytest.mark.in_turn
 
 T = 1772416800
 Document = dict[str, Any]

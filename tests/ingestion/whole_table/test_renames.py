@@ -55,7 +55,7 @@ def test_messages_of_a_swap_in_another_order_make_the_same_table(
     assert [row.reject_reason for row in model.rows if row.reject_reason] == []
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 def test_a_full_load_of_the_other_table_may_come_behind_the_rename(spark: SparkSession) -> None:
     """The load was made before the RENAME, and its messages came late."""
     server = Server(1, "maxwell")
@@ -75,7 +75,7 @@ def test_a_full_load_of_the_other_table_may_come_behind_the_rename(spark: SparkS
     assert as_texts(model.held()) == of_server(server)
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seconds", [600, pytest.param(3 * 3600, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("together", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_a_full_load_behind_the_rename_is_of_the_table_that_has_the_name_then(

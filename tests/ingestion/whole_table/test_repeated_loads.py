@@ -37,7 +37,7 @@ def loaded_and_emptied(by: str) -> tuple[Server, list[str]]:
     return server, load
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 @pytest.mark.parametrize("by", [pytest.param("drop", marks=pytest.mark.soak), "rename"])
 @pytest.mark.parametrize("seconds", [600, pytest.param(6 * HOUR, marks=pytest.mark.soak)])
 def test_a_later_load_leaves_what_an_earlier_load_knew_of_before(
@@ -61,7 +61,7 @@ def test_a_later_load_leaves_what_an_earlier_load_knew_of_before(
     assert fresh.sums() == days
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", seeds(1))
 def test_after_each_change_the_rows_are_the_servers_own_whatever_is_loaded_again(
     spark: SparkSession, seed: int

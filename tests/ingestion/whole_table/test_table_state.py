@@ -78,7 +78,7 @@ def test_a_table_without_key_through_canal(spark: SparkSession, seed: int) -> No
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.in_turn(1)
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", seeds(1))
 def test_full_loads_in_mid_stream_through_maxwell(spark: SparkSession, seed: int) -> None:
     print(f"seed {seed}")
@@ -185,6 +185,7 @@ def canal(kind: str, *ids: int, old: list[dict] | None = None, amount: str = "1.
     return json.dumps(head | {"data": rows, "old": old})
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("together", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_messages_of_which_a_row_was_refused_are_corrected_by_a_batch(
     spark: SparkSession, together: bool
@@ -415,6 +416,7 @@ def test_what_a_collection_got_by_a_rename_is_refused(spark: SparkSession) -> No
     assert [key for _, key, _ in taken_away(model)] == [1]
 
 
+@pytest.mark.in_turn
 def test_statements_that_cannot_be_taken_are_refused(spark: SparkSession) -> None:
     reasons = {
         statement("alter table o truncate partition p1", "o", "ALTER"): (
