@@ -166,6 +166,53 @@ def image_in_keys(
         values: what the parser read of it.
     """
     count = len(values)
+    named, there, texts, named_times = _named(layout, values)
+    is_null = lines.value == LETTER_N
+    nulls, row = _keys_within(np.flatnonzero(is_null), first, last)
+    column = layout.of_column[layout.numbers(lines, nulls)]
+    is_declared = column >= 0
+    named[column[is_declared], row[is_declared]] = True
+    there += np.bincount(row[is_declared], minlength=count)
+    quoted = np.concatenate(([0], np.cumsum(lines.value == QUOTE)))
+    # each key is that of a value that was read, or of a null that is declared; and what stands in
+    # quotes is of text
+    is_whole = (last - first == there) & (quoted[last] - quoted[first] == texts)
+    odd = _named_twice(len(values), named_times, column, row)
+    others = np.flatnonzero(~is_whole)
+    if len(others):
+        odd[others] = _odd_members(layout, lines, first[others], last[others])
+    return Image(values, named, odd)
+
+
+def image_with_nulls(
+    layout: Layout, values: pa.StructArray, column: np.ndarray, row: np.ndarray
+) -> Image:
+    """The image of which all members are known.
+
+    Args:
+        values: what the parser read of it.
+        column, row: int64 of each member that is null: the number of its column, -1 for a name of
+            none, and of its row.
+    """
+    named, _, _, named_times = _named(layout, values)
+    is_declared = column >= 0
+    named[column[is_declared], row[is_declared]] = True
+    return Image(values, named, _named_twice(len(values), named_times, column, row))
+
+
+def has_alike(layout: Layout, kind: pa.StructType) -> bool:
+    """Whether an image has a member besides the declared that ignoring case has such a name."""
+    others = [field.name for field in list(kind)[layout.image.num_fields :]]
+    return any(name.casefold() in layout.casefolded for name in others)
+
+
+def _named(
+    layout: Layout, values: pa.StructArray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    """Of the members that have a value: mask (columns, rows) of their columns; of each row how many
+    there are, and how many texts; and of each row how many of a column that has several names.
+    """
+    count = len(values)
     named = np.zeros((len(layout.columns), count), bool)
     there, texts = np.zeros(count, np.int64), np.zeros(count, np.int64)
     named_times = {
@@ -185,23 +232,17 @@ def image_in_keys(
                 named_times[number] += is_there
             if column.is_text:
                 texts += is_there
-    is_null = lines.value == LETTER_N
-    nulls, row = _keys_within(np.flatnonzero(is_null), first, last)
-    column = layout.of_column[layout.numbers(lines, nulls)]
-    is_declared = column >= 0
-    named[column[is_declared], row[is_declared]] = True
-    there += np.bincount(row[is_declared], minlength=count)
-    quoted = np.concatenate(([0], np.cumsum(lines.value == QUOTE)))
-    # each key is that of a value that was read, or of a null that is declared; and what stands in
-    # quotes is of text
-    is_whole = (last - first == there) & (quoted[last] - quoted[first] == texts)
+    return named, there, texts, named_times
+
+
+def _named_twice(
+    count: int, named_times: dict[int, np.ndarray], column: np.ndarray, row: np.ndarray
+) -> np.ndarray:
+    """Mask of `count` images, that name a column by several names, with a value or null."""
     odd = np.zeros(count, bool)
     for number, times in named_times.items():
         odd |= times + np.bincount(row[column == number], minlength=count) > 1
-    others = np.flatnonzero(~is_whole)
-    if len(others):
-        odd[others] = _odd_members(layout, lines, first[others], last[others])
-    return Image(values, named, odd)
+    return odd
 
 
 def _keys_within(

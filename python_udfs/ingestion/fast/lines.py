@@ -24,7 +24,7 @@ NEWLINE, QUOTE, COMMA, MINUS, COLON = b'\n",-:'
 BACKSLASH, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = b"\\{}[]"
 LETTER_CAPITAL_N, LETTER_CAPITAL_I = b"NI"
 LETTER_E, LETTER_N = b"en"  # of an exponent; a value that begins with n is null
-_CASE = 32  # the bit by which [ and { differ, ] and }, capitals and small letters
+CASE = 32  # the bit by which [ and { differ, ] and }, capitals and small letters
 DEEPEST = 100  # levels of objects and lists. A parser has a bound, far beyond this
 
 
@@ -39,7 +39,7 @@ def one_of(signs: bytes) -> np.ndarray:
 _BEGINS = one_of(b'"-0123456789{[tfn')
 _DIGITS = one_of(b"0123456789")
 IS_NUMBER = one_of(b"-0123456789")
-_OF_NUMBER = one_of(b"+-.0123456789eE")
+OF_NUMBER = one_of(b"+-.0123456789eE")
 # of NaN and Inf, and what may stand before such a value
 _AN, _NF = (np.frombuffer(word, np.uint8) for word in (b"aN", b"nf"))
 _BEFORE_VALUE = one_of(b":,[- ")
@@ -163,16 +163,17 @@ def _lax_values(texts: pa.StringArray) -> np.ndarray:
     word = text[places[:, None] + np.arange(1, 3)]
     named = ((word == _AN) | (word == _NF)).all(axis=1)
     places = places[named & _BEFORE_VALUE[text[places - 1]]]
-    odd[_rows(begin, places)] = True
+    odd[rows_at(begin, places)] = True
     longest = (end - begin).max()
     if longest > 2 * DEEPEST_OBJECTS:
-        opens = np.flatnonzero((text | _CASE) == OPEN)
+        opens = np.flatnonzero((text | CASE) == OPEN)
         odd |= np.diff(np.searchsorted(opens, np.append(begin, len(text)))) > DEEPEST_OBJECTS
     if longest > LONGEST_NUMBER:
-        in_numbers = np.cumsum(_OF_NUMBER[text[::_STEP]])
+        in_numbers = np.cumsum(OF_NUMBER[text[::_STEP]])
         steps = LONGEST_NUMBER // _STEP
         runs = np.flatnonzero(in_numbers[steps:] - in_numbers[:-steps] == steps)
-        odd[_rows(begin, (runs + steps) * _STEP)] = True
+        # the middle: by chance its ends may stand in the lines beside it
+        odd[rows_at(begin, (runs + 1 + steps // 2) * _STEP)] = True
     return odd
 
 
@@ -187,7 +188,8 @@ def _places(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return used, offsets[:-1], offsets[1:] - 1
 
 
-def _rows(begins: np.ndarray, places: np.ndarray) -> np.ndarray:
+def rows_at(begins: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Numbers of the lines, which begin at `begins`, that some places are in."""
     return np.searchsorted(begins, places, side="right") - 1
 
 
@@ -204,7 +206,7 @@ def _odd_bytes(texts: pa.StringArray) -> np.ndarray:
     control = text < 32
     if np.count_nonzero(control) != len(begin):
         places = np.flatnonzero(control)
-        odd[_rows(begin, places[~np.isin(places, end)])] = True
+        odd[rows_at(begin, places[~np.isin(places, end)])] = True
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
@@ -248,19 +250,44 @@ def _marks(text: np.ndarray, backslashes: np.ndarray) -> np.ndarray:
     return backslashes[(sign == np.frombuffer(b"u0002", np.uint8)).all(axis=1)]
 
 
-def _read(texts: pa.StringArray) -> Lines | np.ndarray:
-    """The lines' structure, or a mask of those that have another."""
+class Quotes(NamedTuple):
+    """Where the lines' texts begin and end.
+
+    Attributes:
+        bytes: uint8, of all lines, PADDING behind them.
+        begin, end: int64 places of each line's first byte and of its newline.
+        places: int64 of the quotes that begin or end a text, in order.
+        backslashes: int64 places.
+        odd: mask of lines with half a character, or with what may be the mark of a number.
+    """
+
+    bytes: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    places: np.ndarray
+    backslashes: np.ndarray
+    odd: np.ndarray
+
+
+def quotes_of(texts: pa.StringArray) -> Quotes:
+    """The quotes of lines that begin and end with a brace."""
     text, begin, end = _places(texts)
-    count, odd = len(begin), np.zeros(len(begin), bool)
+    odd = np.zeros(len(begin), bool)
     text = np.concatenate((text, np.zeros(PADDING, np.uint8)))
     is_quote = text == QUOTE
     backslashes = np.flatnonzero(text == BACKSLASH)
     if len(backslashes):
         escapes = _escapes(backslashes)
-        odd[_rows(begin, _marks(text, backslashes))] = True
-        odd[_rows(begin, _odd_escapes(text, escapes))] = True
+        odd[rows_at(begin, _marks(text, backslashes))] = True
+        odd[rows_at(begin, _odd_escapes(text, escapes))] = True
         is_quote[escapes + 1] = False
-    quotes = np.flatnonzero(is_quote)
+    return Quotes(text, begin, end, np.flatnonzero(is_quote), backslashes, odd)
+
+
+def _read(texts: pa.StringArray) -> Lines | np.ndarray:
+    """The lines' structure, or a mask of those that have another."""
+    text, begin, end, quotes, backslashes, odd = quotes_of(texts)
+    count = len(begin)
     first = np.searchsorted(quotes, np.append(begin, end[-1] + 1))
     odd |= np.diff(first) % 2 == 1
     if odd.any():
@@ -272,7 +299,7 @@ def _read(texts: pa.StringArray) -> Lines | np.ndarray:
     right = np.where(
         is_key, (before == OPEN) | (before == COMMA), _BEFORE_TEXT[before] & _AFTER_TEXT[after]
     )
-    odd[_rows(begin, opening[~right])] = True
+    odd[rows_at(begin, opening[~right])] = True
     key_begin, key_end = opening[is_key] + 1, closing[is_key]
     length, value = key_end - key_begin, text[key_end + 2]
     wrong = ~_BEGINS[value] | (length > LONGEST_NAME)
@@ -280,23 +307,23 @@ def _read(texts: pa.StringArray) -> Lines | np.ndarray:
     # the next key begins behind the number
     spread = np.append(key_begin[1:], len(text)) - key_end
     wrong |= IS_NUMBER[value] & (spread > LONGEST_NUMBER + PADDING)
-    odd[_rows(begin, key_begin[wrong])] = True
+    odd[rows_at(begin, key_begin[wrong])] = True
     if len(backslashes):  # a name with an escape may be another name
         of_text = (np.searchsorted(quotes, backslashes) - 1) // 2
-        odd[_rows(begin, backslashes[is_key[of_text]])] = True
+        odd[rows_at(begin, backslashes[is_key[of_text]])] = True
     if odd.any():
         return odd
     brackets = _brackets(text, quotes)
     first_bracket = np.searchsorted(brackets, np.append(begin, end[-1] + 1))
     row = np.repeat(np.arange(count), np.diff(first_bracket))
-    opens = (text[brackets] | _CASE) == OPEN
+    opens = (text[brackets] | CASE) == OPEN
     depth = np.cumsum(np.where(opens, 1, -1))
     depth_before = np.append(0, depth)[first_bracket[:-1]]  # not 0 behind a line that is unbalanced
     level = depth - depth_before[row] + ~opens
     if (text[brackets] == OPEN_LIST).any():
         odd[row[_odd_lists(text, brackets, row)]] = True
         after_texts = closing[after == COMMA]
-        odd[_rows(begin, after_texts[~_ELEMENT[text[after_texts + 2]]])] = True
+        odd[rows_at(begin, after_texts[~_ELEMENT[text[after_texts + 2]]])] = True
     # a line has one object of its own, from its first to its last byte
     odd |= np.bincount(row[level == 1], minlength=count) != 2
     odd |= brackets[first_bracket[1:] - 1] != end - 1
@@ -311,7 +338,7 @@ def _read(texts: pa.StringArray) -> Lines | np.ndarray:
 def rows_with_negative_exponents(lines: Lines) -> np.ndarray:
     """Numbers of the lines, int64, that have a number with a negative exponent, anywhere."""
     minus = np.flatnonzero(lines.bytes == MINUS)
-    found = minus[(lines.bytes[minus - 1] | _CASE) == LETTER_E]
+    found = minus[(lines.bytes[minus - 1] | CASE) == LETTER_E]
     key = np.searchsorted(lines.begin, found, side="right") - 1
     # what stands behind the name of a number and before the next name is that number
     is_within = IS_NUMBER[lines.value[key]] & (found > lines.begin[key] + lines.length[key])
@@ -322,7 +349,7 @@ def _brackets(text: np.ndarray, quotes: np.ndarray) -> np.ndarray:
     """Places of braces and brackets outside of strings."""
     # { [ } ] are 123 91 125 93: 0 or 2 when 32 is set and 123 taken away. In place, as these are
     # all bytes
-    sign = text | np.uint8(_CASE)
+    sign = text | np.uint8(CASE)
     sign -= np.uint8(OPEN)
     sign &= np.uint8(255 - (CLOSE - OPEN))
     places = np.flatnonzero(sign == 0)
@@ -333,5 +360,5 @@ def _odd_lists(text: np.ndarray, brackets: np.ndarray, row: np.ndarray) -> np.nd
     """Mask of brackets behind which a list's element may be neither text, object nor list."""
     sign, after = text[brackets], text[brackets + 1]
     begins = (sign == OPEN_LIST) & ~(_ELEMENT[after] | (after == CLOSE_LIST))
-    ends = ((sign | _CASE) == CLOSE) & (after == COMMA) & ~_ELEMENT[text[brackets + 2]]
+    ends = ((sign | CASE) == CLOSE) & (after == COMMA) & ~_ELEMENT[text[brackets + 2]]
     return begins | ends

@@ -30,7 +30,7 @@ def parsed(
         numbers: of the lines that are to be read, in order.
         schema: members that are read; others are passed over.
     """
-    if any(map(_has_decimal, schema.types)):
+    if any(map(has_decimal, schema.types)):
         numbers = np.setdiff1d(numbers, rows_with_negative_exponents(lines))
         if not len(numbers):
             return numbers, None
@@ -50,9 +50,7 @@ def parsed_texts(
     Args:
         schema: without decimals.
     """
-    options = pj.ParseOptions(
-        explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=False
-    )
+    options = _options(schema, "ignore")
     spare = max(4, int(len(texts) * MOST_MISFITS))
     kept: list[np.ndarray] = []
     read: list[pa.StructArray] = []
@@ -74,11 +72,28 @@ def parsed_texts(
     return np.concatenate(kept), whole
 
 
-def _has_decimal(kind: pa.DataType) -> bool:
+def all_members(texts: pa.StringArray, schema: pa.Schema) -> pa.StructArray | None:
+    """The lines with all their members, those behind the schema's of types that the parser chose;
+    None where it doesn't take all lines.
+
+    Args:
+        texts: see parsed_texts.
+        schema: without decimals where a line has a number with a negative exponent.
+    """
+    return _read(texts, _options(schema, "infer"))
+
+
+def _options(schema: pa.Schema, of_others: str) -> pj.ParseOptions:
+    return pj.ParseOptions(
+        explicit_schema=schema, unexpected_field_behavior=of_others, newlines_in_values=False
+    )
+
+
+def has_decimal(kind: pa.DataType) -> bool:
     """Whether a type, or one within it, is a decimal's."""
     if pa.types.is_decimal(kind):
         return True
-    return any(_has_decimal(kind.field(place).type) for place in range(kind.num_fields))
+    return any(has_decimal(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _read(texts: pa.StringArray, options: pj.ParseOptions) -> pa.StructArray | None:

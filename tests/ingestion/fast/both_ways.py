@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.fast import parsing
-from python_udfs.ingestion.fast.images import Layout
+from python_udfs.ingestion.fast import counted, parsing
 from python_udfs.ingestion.fast.values import UTC_TIME
 from python_udfs.ingestion.fast.workers import FORMATS
 from python_udfs.ingestion.fast.zones import SECOND, offsets_of
@@ -24,6 +24,8 @@ from tests.support.lines import TS, raw_messages
 
 MAX_AHEAD = 24
 FIRST_OFFSET = 100  # of raw_messages
+# lines, changes and times -> the numbers of what is proven, and the rows
+Decode = Callable[[pa.Array, pa.Array, pa.Array], tuple[Any, Any]]
 
 
 class Compared(NamedTuple):
@@ -42,22 +44,49 @@ class Compared(NamedTuple):
 
 
 def compare(
-    spark: SparkSession, payloads: Sequence[bytes | str], table: TableSource, zone: str
+    spark: SparkSession,
+    payloads: Sequence[bytes | str],
+    table: TableSource,
+    zone: str,
+    alone: bool = False,
 ) -> Compared:
     """Compare both ways.
 
     Spark reads the messages that the workers' way might prove, whatever change they are of: those
     are few of the mutated messages, and it takes long over what is no row.
+
+    Args:
+        alone: whether the workers' way gets each message by itself, so that none is proven in
+            another way for the sake of others.
     """
     read = FORMATS[table.format].layout(table, lambda: offsets_of(spark, zone), MAX_AHEAD)
     assert read is not None
     # each line is asked, however many don't pass
-    with patch.object(parsing, "MOST_MISFITS", 1.0):
-        numbers = _provable(read, payloads, table)
-        return _compare(spark, [payloads[number] for number in numbers], numbers, read, zone, table)
+    least = 0.0 if alone else counted.LEAST_PROVEN
+    decode = partial(_in_blocks, partial(FORMATS[table.format].decode, read), alone)
+    with (
+        patch.object(parsing, "MOST_MISFITS", 1.0),
+        patch.object(counted, "LEAST_PROVEN", least),
+    ):
+        numbers = _provable(decode, payloads)
+        some = [payloads[number] for number in numbers]
+        return _compare(spark, some, numbers, decode, zone, table)
 
 
-def _provable(read: Layout, payloads: Sequence[bytes | str], table: TableSource) -> list[int]:
+def _in_blocks(
+    decode: Decode, alone: bool, texts: pa.Array, ops: pa.Array, times: pa.Array
+) -> tuple[list[int], list[dict]]:
+    """What is proven of all messages, or of each message alone: their numbers, and the rows."""
+    kept, rows = [], []
+    size = 1 if alone else max(len(texts), 1)
+    for begin in range(0, len(texts), size):
+        found, proven = decode(*(given.slice(begin, size) for given in (texts, ops, times)))
+        kept += [begin + number for number in found.tolist()]
+        rows += [] if proven is None else proven.to_pylist()
+    return kept, rows
+
+
+def _provable(decode: Decode, payloads: Sequence[bytes | str]) -> list[int]:
     """Numbers of the messages that are proven as a change of any kind."""
     texts = []
     for payload in payloads:
@@ -70,8 +99,7 @@ def _provable(read: Layout, payloads: Sequence[bytes | str], table: TableSource)
     times = pa.array([TS * SECOND] * count, pa.int64()).cast(UTC_TIME)
     found: set[int] = set()
     for op in ("insert", "update", "delete"):
-        kept, _ = FORMATS[table.format].decode(read, lines, pa.array([op] * count), times)
-        found |= set(kept.tolist())
+        found |= set(decode(lines, pa.array([op] * count), times)[0])
     return sorted(found)
 
 
@@ -79,7 +107,7 @@ def _compare(
     spark: SparkSession,
     payloads: Sequence[bytes | str],
     numbers: Sequence[int],
-    read: Layout,
+    decode: Decode,
     zone: str,
     table: TableSource,
 ) -> Compared:
@@ -119,10 +147,10 @@ def _compare(
         else messages[name].combine_chunks()
         for name in ("op", "event_time")
     )
-    kept, proven = FORMATS[table.format].decode(read, lines, ops, times)
+    kept, proven = decode(lines, ops, times)
     offsets = messages["message_offset"].to_numpy()
     by_workers: dict[int, list[dict]] = {}
-    for place, row in zip(kept.tolist(), [] if proven is None else proven.to_pylist(), strict=True):
+    for place, row in zip(kept, proven, strict=True):
         by_workers.setdefault(place, []).append({"reject_reason": None} | row)
     wrong = [
         (texts[place], found, by_spark[int(offsets[place])])

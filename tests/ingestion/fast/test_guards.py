@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pytest
 
+from python_udfs.ingestion.fast import maxwell
 from python_udfs.ingestion.fast.images import Layout
 from python_udfs.ingestion.fast.lines import proven_lines
 from python_udfs.ingestion.fast.maxwell import decode
@@ -40,10 +41,19 @@ ROW = (
 )
 INSERT = ROW.replace("update", "insert").replace(',"old":{"small":1}', "")
 # name -> what stands in ROW, and what is put in its place
-ODD = {
+BLANKS = {
     "a blank behind a colon": ('"id":1', '"id": 1'),
     "a blank before a colon": ('"id":1', '"id" :1'),
     "a blank behind a brace": ('{"id"', '{ "id"'),
+}
+# a null that is of the message, though it has a column's name
+BESIDE = {
+    "behind an object": ('"old":{"small":1}', '"old":{"small":1},"id":null'),
+    "between the objects": (',"old":{', ',"id":null,"old":{'),
+    "before the objects": ('"data":{', '"id":null,"data":{'),
+}
+ODD = {
+    "a blank before a null": ('"note":"paid"', '"note":"paid","more": null'),
     "a line feed in a text": ("paid", "pa\nid"),
     "a list": ('"note":"paid"', '"note":["paid"]'),
     "an object in an image": ('"note":"paid"', '"note":"paid","more":{"id":2}'),
@@ -103,14 +113,56 @@ def row_of(layout: Layout, text: str) -> dict[str, Any]:
     return found[0]
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_what_another_reader_may_see_otherwise_is_left_to_spark(name: str) -> None:
-    right, wrong = ODD[name]
+def replaced(names: dict[str, tuple[str, str]], name: str) -> str:
+    """ROW with what a name stands for."""
+    right, wrong = names[name]
     assert right in ROW
-    text = ROW.replace(right, wrong, 1)
-    assert decoded(LAYOUT, [text]) == {}
-    # and among others, which it doesn't take with it
-    assert sorted(decoded(LAYOUT, [ROW, text, INSERT])) == [0, 2]
+    return ROW.replace(right, wrong, 1)
+
+
+def by_structure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no line be proven by its quotes."""
+    monkeypatch.setattr(maxwell, "counted_lines", lambda *_: None)
+
+
+def is_proven_alone(text: str) -> bool:
+    """Whether a text is proven; among others it doesn't take them with it."""
+    alone, beside = decoded(LAYOUT, [text]), decoded(LAYOUT, [ROW, text, INSERT])
+    among = decoded(LAYOUT, [*[ROW] * 50, text, *[INSERT] * 50])
+    others = {0: decoded(LAYOUT, [ROW])[0], 2: decoded(LAYOUT, [INSERT])[0]}
+    assert {number: beside[number] for number in others} == others
+    found = {bool(alone), 1 in beside, 50 in among}
+    assert len(among) == 100 + (50 in among)
+    assert len(found) == 1, text
+    return found.pop()
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_another_reader_may_see_otherwise_is_left_to_spark(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert not is_proven_alone(replaced(ODD, name))
+    by_structure(monkeypatch)
+    assert not is_proven_alone(replaced(ODD, name))
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_null_beside_the_images_is_no_value_of_a_column(name: str) -> None:
+    text, [row] = replaced(BESIDE, name), decoded(LAYOUT, [ROW]).values()
+    assert decoded(LAYOUT, [text]) == {0: row}
+    # one such among many
+    assert decoded(LAYOUT, [*[ROW] * 99, text]).get(99, row) == row
+
+
+@pytest.mark.parametrize("name", BLANKS)
+def test_blanks_hide_nothing_where_all_members_are_read(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    text = replaced(BLANKS, name)
+    assert decoded(LAYOUT, [text]) == decoded(LAYOUT, [ROW])
+    assert is_proven_alone(text)
+    by_structure(monkeypatch)
+    assert not is_proven_alone(text)
 
 
 def test_the_structure_of_a_line_with_two_objects_isnt_proven() -> None:
@@ -209,7 +261,7 @@ def nulls_of(batches: list, twice_in: int = 10**9) -> list[int]:
 
 
 def test_a_task_that_proves_little_leaves_its_further_messages_to_spark() -> None:
-    hidden = ROW.replace('"id":1', '"id": 1')
+    hidden = ROW.replace('"id":1', '"Id":1')
     bad, good = [batch_of([hidden] * 1500, n * 1500) for n in range(2)], batch_of([ROW] * 10)
     assert nulls_of([good, *bad, good]) == [0, 1500, 1500, 10]
     assert nulls_of([batch_of([ROW] * 1600), *bad, good])[-1] == 10

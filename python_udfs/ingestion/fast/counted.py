@@ -1,0 +1,225 @@
+"""Lines of JSON objects that are proven by how many quotes they have.
+
+A parser reads all members of a line, those that nobody declared too. Each of them has a name, which
+has two quotes, and a text has two more. So quotes beyond these are of members without a value,
+which are null, or of a text where the parser takes a number and a text alike. The nulls are found
+by the bytes before them. Where they are as many as the quotes leave, nothing else is there. The
+structure of the lines, which takes as long as the parser, needn't be read for that.
+
+What isn't proven so: a line with a blank before a null, with nulls in an object that something else
+follows than the line's end or an object that is read, or with a name that has an escape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from python_udfs.ingestion.fast.lines import (
+    CASE,
+    CLOSE,
+    COLON,
+    COMMA,
+    LETTER_E,
+    LETTER_N,
+    LONGEST_NAME,
+    MINUS,
+    OF_NUMBER,
+    OPEN,
+    QUOTE,
+    Quotes,
+    object_lines,
+    one_of,
+    quotes_of,
+    rows_at,
+)
+from python_udfs.ingestion.fast.parsing import all_members, has_decimal
+
+_BLANK = one_of(b" ")
+# a smaller share of proven lines shows that the producer writes them otherwise
+LEAST_PROVEN = 0.98
+
+
+class Nulls(NamedTuple):
+    """Members that are null.
+
+    Attributes:
+        row: int64 number of the line, in order.
+        begin, length: int64 place of the member's name in `text`, and its bytes.
+        object: number of the object that it is in, among those asked for; -1 for another.
+    """
+
+    row: np.ndarray
+    begin: np.ndarray
+    length: np.ndarray
+    object: np.ndarray
+
+
+class Counted(NamedTuple):
+    """Lines that were read with all their members.
+
+    Attributes:
+        kept: int64 numbers of the lines, in order.
+        read: their members: the schema's first, then others.
+        odd: mask of lines that aren't proven.
+        text: uint8, bytes of all lines, with PADDING behind them.
+        nulls: of all lines.
+    """
+
+    kept: np.ndarray
+    read: pa.StructArray
+    odd: np.ndarray
+    text: np.ndarray
+    nulls: Nulls
+
+
+def counted_lines(texts: pa.StringArray, schema: pa.Schema) -> Counted | None:
+    """The lines with all their members, and which of them are proven; None where another way has to
+    prove them: the parser doesn't take them together, or too few of them are proven.
+
+    Args:
+        texts: each ends in a newline, or is null. In UTF-8.
+        schema: objects that are read, with their members; none of these is an object or a list.
+    """
+    kept, lines = object_lines(texts)
+    if not len(kept):
+        return None
+    found = quotes_of(lines)
+    if any(map(has_decimal, schema.types)):
+        odd = _with_negative_exponents(found)
+        if odd.any():
+            kept, lines = kept[~odd], lines.filter(pa.array(~odd))
+            if not len(kept):
+                return None
+            found = quotes_of(lines)
+    read = all_members(lines, schema)
+    if read is None or not _is_flat(read, schema):
+        return None
+    count = len(kept)
+    named, in_quotes = np.zeros((2, count), np.int64)
+    _count_members(read, named, in_quotes)
+    nulls, odd = _nulls(found, [f'"{name}":'.encode() for name in schema.names])
+    of_nulls = np.bincount(nulls.row, minlength=count)
+    quotes = np.diff(np.searchsorted(found.places, np.append(found.begin, found.end[-1] + 1)))
+    odd |= found.odd | (quotes != 2 * (named + in_quotes + of_nulls))
+    if len(found.backslashes):
+        odd[rows_at(found.begin, _in_names(found))] = True
+    if np.count_nonzero(odd) > count * (1 - LEAST_PROVEN):
+        return None
+    return Counted(kept, read, odd, found.bytes, nulls)
+
+
+def declared_members(read: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
+    """An object's members of a type, without others behind them."""
+    if read.type == kind:
+        return read
+    members = [read.field(number) for number in range(kind.num_fields)]
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=read.is_null())
+
+
+def _is_flat(read: pa.StructArray, schema: pa.Schema) -> bool:
+    """Whether a line has no objects but those of the schema, and no lists."""
+    others = [field.type for field in list(read.type)[len(schema) :]]
+    within = [member.type for field in list(read.type)[: len(schema)] for member in field.type]
+    return not any(map(pa.types.is_nested, [*others, *within]))
+
+
+def _count_members(values: pa.StructArray, named: np.ndarray, in_quotes: np.ndarray) -> None:
+    """Add the members that have a value, and those whose value is a text, of each line."""
+    for member in values.flatten():
+        if member.null_count == len(member):
+            continue
+        # a number is enough where all lines have it
+        there = np.asarray(member.is_valid()) if member.null_count else np.int64(1)
+        named += there
+        if pa.types.is_struct(member.type):
+            _count_members(member, named, in_quotes)
+        elif _is_in_quotes(member.type):
+            in_quotes += there
+
+
+def _is_in_quotes(kind: pa.DataType) -> bool:
+    """Whether the parser takes only texts for values of a type, declared or chosen by itself."""
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return not (is_number or pa.types.is_boolean(kind))
+
+
+def _nulls(found: Quotes, names: Sequence[bytes]) -> tuple[Nulls, np.ndarray]:
+    """Members that are null, and a mask of lines in which it is unknown where some of them stand.
+
+    Args:
+        names: of the objects asked for, as they stand before these.
+    """
+    text, begin, quotes = found.bytes, found.begin, found.places
+    place = np.flatnonzero(text == LETTER_N) - 1
+    place = place[text[place] == COLON] - 1  # of the name's second quote
+    closing = np.searchsorted(quotes[:-1], place)
+    is_closing = (closing % 2 == 1) & (quotes[closing] == place)
+    place, closing = place[is_closing], closing[is_closing]
+    row = rows_at(begin, place)
+    name = quotes[closing - 1] + 1
+    length = quotes[closing] - name
+    odd = np.zeros(len(begin), bool)
+    odd[row[length > LONGEST_NAME]] = True
+    opens = _objects(found, names)
+    # in the object that began last before it
+    before = np.where(opens[:, row] < place, opens[:, row], -1)
+    within = np.where(before.max(axis=0) >= 0, before.argmax(axis=0), -1)
+    odd[row[(within >= 0) & _ends_unknown(found, names, opens)[row]]] = True
+    return Nulls(row, name, length, within), odd
+
+
+def _objects(found: Quotes, names: Sequence[bytes]) -> np.ndarray:
+    """Where each line's objects of these names begin: int64 (names, lines) places, -1 for none.
+
+    A name stands in the middle of no text: its second quote would end it, and a colon follows.
+    """
+    braces = np.flatnonzero(found.bytes == OPEN)
+    row = rows_at(found.begin, braces)
+    opens = np.full((len(names), len(found.begin)), -1)
+    for number, name in enumerate(names):
+        before = found.bytes[braces[:, None] - np.arange(len(name), 0, -1)]
+        is_named = (before == np.frombuffer(name, np.uint8)).all(axis=1)
+        opens[number, row[is_named]] = braces[is_named]
+    return opens
+
+
+def _ends_unknown(found: Quotes, names: Sequence[bytes], opens: np.ndarray) -> np.ndarray:
+    """Mask of lines whose last object may end before the line does, or another may end before the
+    next one begins. None of them has objects in it.
+
+    Args:
+        names, opens: see _objects.
+    """
+    text = found.bytes
+    unknown = text[found.end - len("}}")] != CLOSE
+    first = opens.min(axis=0, initial=len(text), where=opens >= 0)
+    for name, at in zip(names, opens, strict=True):
+        comma = at - len(name) - 1
+        follows = (text[comma] == COMMA) & (text[comma - 1] == CLOSE)
+        unknown |= (at > first) & ~follows
+    return unknown
+
+
+def _in_names(found: Quotes) -> np.ndarray:
+    """Those of the backslashes that are in names, which may be other names than they look."""
+    closing = found.places[np.searchsorted(found.places, found.backslashes)]
+    return found.backslashes[found.bytes[closing + 1] == COLON]
+
+
+def _with_negative_exponents(found: Quotes) -> np.ndarray:
+    """Mask of lines that may have a member whose value is a number with a negative exponent."""
+    text, odd = found.bytes, np.zeros(len(found.begin), bool)
+    minus = np.flatnonzero(text == MINUS)
+    place = minus[(text[minus - 1] | CASE) == LETTER_E] - 2
+    for signs in (OF_NUMBER, _BLANK):
+        moving = np.arange(len(place))
+        while len(moving):
+            moving = moving[signs[text[place[moving]]]]
+            place[moving] -= 1
+    is_value = (text[place] == COLON) & (text[place - 1] == QUOTE)
+    odd[rows_at(found.begin, place[is_value])] = True
+    return odd
