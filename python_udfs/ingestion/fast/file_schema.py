@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 IcebergType: TypeAlias = "str | Mapping[str, object]"
-_ID = "PARQUET:field_id"
+FIELD_ID = b"PARQUET:field_id"  # where Arrow keeps a column's id
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)", re.ASCII)
 _PLAIN = {
     "boolean": pa.bool_(),
@@ -47,7 +47,7 @@ def _fields(struct: Mapping[str, object]) -> list[pa.Field]:
 
 
 def _field(name: str, kind: IcebergType, number: object, nullable: bool) -> pa.Field:
-    return pa.field(name, _type(kind), nullable, metadata={_ID: str(number)})
+    return pa.field(name, _type(kind), nullable, metadata={FIELD_ID: str(number)})
 
 
 def _type(kind: IcebergType) -> pa.DataType:

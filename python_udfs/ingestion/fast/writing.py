@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql import functions as F
 
 from python_udfs.ingestion.fast.columns import WRITTEN
 from python_udfs.ingestion.fast.files import Files, TaskFiles, WrittenFile
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from python_udfs.ingestion.fast.images import Layout
+    from python_udfs.ingestion.fast.log_places import LineMessages
     from python_udfs.ingestion.tables.source import TableSource
 
 # of a message and of its row, which the workers don't decode
@@ -38,7 +38,7 @@ _NULL = ("reject_reason", "reject_payload")  # of a row that is proven
 
 
 def without_written(
-    messages: DataFrame, source: TableSource, layout: Layout, files: Files, twice_in: int
+    messages: LineMessages, source: TableSource, layout: Layout, files: Files, twice_in: int
 ) -> DataFrame:
     """Let workers write the rows of a table's messages that they prove; the other messages, with
     WRITTEN, and a row for each file, of which all but WRITTEN is null.
@@ -50,12 +50,12 @@ def without_written(
     # as it is sent to the workers: not its module
     decode, known = FORMATS[source.format].decode, library_versions()
     many, version = path_of_rows(source.format) is not None, source.schema_version
-    columns = messages.columns
+    columns, read = messages.schema.names, messages.read
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decoder = TaskDecoder(partial(able_decoder(decode, known), layout))
         task, schema = TaskFiles(files, task_name()), None
-        for batch in batches:
+        for batch in read(batches):
             schema, kept, rows = batch.schema, np.arange(0), None
             if not is_chosen([batch[name] for name in PLACE], twice_in):
                 sent = (batch[name] for name in ("payload", "op", "event_time"))
@@ -65,10 +65,8 @@ def without_written(
             yield from _others(batch, kept, columns)
         yield from files_as_rows(task.close(), columns, schema)
 
-    # the newline, so that the workers read the texts where they lie
-    given = messages.withColumn("payload", F.concat("payload", F.lit("\n")))
     kinds = [f"`{field.name}` {field.dataType.simpleString()}" for field in messages.schema]
-    return given.mapInArrow(write, ", ".join([*kinds, f"{WRITTEN} string"]))
+    return messages.frame.mapInArrow(write, ", ".join([*kinds, f"{WRITTEN} string"]))
 
 
 def written(rows: DataFrame, files: Files) -> DataFrame:

@@ -50,12 +50,14 @@ class InWorkers:
         if layout is None:
             return decoded(messages, source, day)
         if self.files is not None:
+            from python_udfs.ingestion.fast.log_places import with_lines
             from python_udfs.ingestion.fast.writing import without_written
 
             rows = decoded(messages, source, day)
             files = self.files.place(rows)
             if files is not None:
-                rest = without_written(messages, source, layout, files, checked_in)
+                lines = with_lines(messages)
+                rest = without_written(lines, source, layout, files, checked_in)
                 messages = self.files.without_written(rest)
                 if not self.files.left:
                     return rows.where(F.lit(False))
