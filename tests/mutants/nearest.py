@@ -158,6 +158,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/publications.py", "targets/test_declarations.py targets/test_publish_postgres.py"),
     (ADAPTER + "/publication_records.py", "targets/test_outdated_rows.py"),
     (ADAPTER + "/python_models.py", "adapter/test_python_models.py"),
+    (ADAPTER + "/row_places.py", "adapter/test_row_places.py"),
     (ADAPTER + "/worker_files.py", "e2e/test_worker_files.py"),
     (ADAPTER + "/history.py", "adapter/test_pinned_inputs.py adapter/test_changes.py"),
     (ADAPTER + "/transforms.py", "adapter/test_units.py adapter/test_folded_layout.py"),

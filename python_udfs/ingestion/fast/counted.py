@@ -177,12 +177,17 @@ def _objects(found: Quotes, names: Sequence[bytes]) -> np.ndarray:
 
     A name stands in the middle of no text: its second quote would end it, and a colon follows.
     """
-    braces = np.flatnonzero(found.bytes == OPEN)
+    text = found.bytes
+    braces = np.flatnonzero(text == OPEN)
+    braces = braces[text[braces - 1] == COLON]
     row = rows_at(found.begin, braces)
+    words = np.ndarray((len(text) - 7,), "<u8", text, strides=(1,))
     opens = np.full((len(names), len(found.begin)), -1)
     for number, name in enumerate(names):
-        before = found.bytes[braces[:, None] - np.arange(len(name), 0, -1)]
-        is_named = (before == np.frombuffer(name, np.uint8)).all(axis=1)
+        assert len(name) <= 8  # bytes of a word
+        of_name = np.uint64((1 << (8 * len(name))) - 1)
+        before = words[braces - len(name)] & of_name
+        is_named = before == np.uint64(int.from_bytes(name, "little"))
         opens[number, row[is_named]] = braces[is_named]
     return opens
 
