@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FROM_VAR, TWICE_VAR = "worker_decoding_from", "worker_decoding_checked_in"
 NEVER = "never"
-FROM_DEFAULT, TWICE_DEFAULT = 200_000, 1000
+FROM_DEFAULT, TWICE_DEFAULT = 50_000, 1000
 
 
 class WorkerSettings(NamedTuple):

@@ -209,7 +209,7 @@ def test_settings_come_from_the_vars_or_the_environment(monkeypatch: pytest.Monk
     monkeypatch.delenv(FROM_ENV, raising=False)
     settings: dict[str, object] = {}
     dbt = SimpleNamespace(project_var=lambda name, default: settings.get(name, default))
-    assert worker_settings(dbt) == WorkerSettings(200_000, 1000)
+    assert worker_settings(dbt) == WorkerSettings(50_000, 1000)
     settings |= {"worker_decoding_from": 100, "worker_decoding_checked_in": 5}
     assert worker_settings(dbt) == WorkerSettings(100, 5)
     settings["worker_decoding_from"] = "never"
