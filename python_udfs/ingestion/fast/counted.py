@@ -18,27 +18,21 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from python_udfs.ingestion.fast.exponents import decimal_names, negative_exponents
 from python_udfs.ingestion.fast.lines import (
-    CASE,
     CLOSE,
     COLON,
     COMMA,
-    LETTER_E,
     LETTER_N,
     LONGEST_NAME,
-    MINUS,
-    OF_NUMBER,
     OPEN,
-    QUOTE,
     Quotes,
     object_lines,
-    one_of,
     quotes_of,
     rows_at,
 )
 from python_udfs.ingestion.fast.parsing import all_members, has_decimal
 
-_BLANK = one_of(b" ")
 # a smaller share of proven lines shows that the producer writes them otherwise
 LEAST_PROVEN = 0.98
 
@@ -89,7 +83,9 @@ def counted_lines(texts: pa.StringArray, schema: pa.Schema) -> Counted | None:
         return None
     found = quotes_of(lines)
     if any(map(has_decimal, schema.types)):
-        odd = _with_negative_exponents(found)
+        odd = np.zeros(len(kept), bool)
+        exponents = negative_exponents(found.bytes, set(decimal_names(schema)))
+        odd[rows_at(found.begin, exponents)] = True
         if odd.any():
             kept, lines = kept[~odd], lines.filter(pa.array(~odd))
             if not len(kept):
@@ -213,18 +209,3 @@ def _in_names(found: Quotes) -> np.ndarray:
     """Those of the backslashes that are in names, which may be other names than they look."""
     closing = found.places[np.searchsorted(found.places, found.backslashes)]
     return found.backslashes[found.bytes[closing + 1] == COLON]
-
-
-def _with_negative_exponents(found: Quotes) -> np.ndarray:
-    """Mask of lines that may have a member whose value is a number with a negative exponent."""
-    text, odd = found.bytes, np.zeros(len(found.begin), bool)
-    minus = np.flatnonzero(text == MINUS)
-    place = minus[(text[minus - 1] | CASE) == LETTER_E] - 2
-    for signs in (OF_NUMBER, _BLANK):
-        moving = np.arange(len(place))
-        while len(moving):
-            moving = moving[signs[text[place[moving]]]]
-            place[moving] -= 1
-    is_value = (text[place] == COLON) & (text[place - 1] == QUOTE)
-    odd[rows_at(found.begin, place[is_value])] = True
-    return odd

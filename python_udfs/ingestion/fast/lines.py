@@ -335,16 +335,6 @@ def _read(texts: pa.StringArray) -> Lines | np.ndarray:
     return Lines(texts, text, row_of_key, key_begin, length, value, brackets, row, level)
 
 
-def rows_with_negative_exponents(lines: Lines) -> np.ndarray:
-    """Numbers of the lines, int64, that have a number with a negative exponent, anywhere."""
-    minus = np.flatnonzero(lines.bytes == MINUS)
-    found = minus[(lines.bytes[minus - 1] | CASE) == LETTER_E]
-    key = np.searchsorted(lines.begin, found, side="right") - 1
-    # what stands behind the name of a number and before the next name is that number
-    is_within = IS_NUMBER[lines.value[key]] & (found > lines.begin[key] + lines.length[key])
-    return np.unique(lines.row[key[is_within]])
-
-
 def _brackets(text: np.ndarray, quotes: np.ndarray) -> np.ndarray:
     """Places of braces and brackets outside of strings."""
     # { [ } ] are 123 91 125 93: 0 or 2 when 32 is set and 123 taken away. In place, as these are

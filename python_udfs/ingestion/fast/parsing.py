@@ -4,8 +4,7 @@ pyarrow.json keeps numbers as texts until it converts them to the declared type,
 doesn't fit it, names that stand twice, half characters. It refuses a whole block for one such line:
 the block is halved until the line is found.
 
-A decimal with a negative exponent it divides by a power of ten from behind the end of its table of
-these: 1e-500 may become 0, and 1e-214748364 ends the process.
+It must not be given a decimal with a negative exponent, see exponents.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from python_udfs.ingestion.fast.lines import Lines, rows_with_negative_exponents
+from python_udfs.ingestion.fast.exponents import decimal_names, negative_exponents
+from python_udfs.ingestion.fast.lines import Lines
 
 # lines of a block that may be looked for, one by one, before its rest is given up
 MOST_MISFITS = 0.02
@@ -31,7 +31,7 @@ def parsed(
         schema: members that are read; others are passed over.
     """
     if any(map(has_decimal, schema.types)):
-        numbers = np.setdiff1d(numbers, rows_with_negative_exponents(lines))
+        numbers = np.setdiff1d(numbers, _rows_with_negative_exponents(lines, schema))
         if not len(numbers):
             return numbers, None
     texts = lines.texts
@@ -81,6 +81,13 @@ def all_members(texts: pa.StringArray, schema: pa.Schema) -> pa.StructArray | No
         schema: without decimals where a line has a number with a negative exponent.
     """
     return _read(texts, _options(schema, "infer"))
+
+
+def _rows_with_negative_exponents(lines: Lines, schema: pa.Schema) -> np.ndarray:
+    """Numbers of the lines, int64, that may have a decimal with a negative exponent."""
+    places = negative_exponents(lines.bytes, set(decimal_names(schema)))
+    # behind the last name before it: at places of no number it is another name of the same line
+    return lines.row[np.searchsorted(lines.begin, places, side="right") - 1]
 
 
 def _options(schema: pa.Schema, of_others: str) -> pj.ParseOptions:

@@ -85,9 +85,17 @@ ODD = {
     "a decimal of so many places that its digits overflow": ("0.5", "18446744073709551615"),
     # the parser divides by what lies behind its powers of ten: 0, another number, or its end
     "a decimal with a negative exponent": ("3.50", "350e-2"),
+    "a decimal with a negative exponent behind a blank": ('"amount":3.50', '"amount" :350e-2'),
     "a decimal with an exponent beyond the powers of ten": ("3.50", "1E-500"),
     "a decimal whose exponent ends the process": ('"exact":0.5', '"exact":-1e-214748364'),
     "an old value whose exponent ends it": ('"old":{"small":1', '"old":{"amount":0e-214748364'),
+    "an exponent behind a blank that ends it": ('"exact":0.5', '"exact" : -1e-214748364'),
+    "an exponent in quotes that ends it": ("3.50", '"1e-214748364"'),
+    "an exponent in quotes behind blanks that ends it": (":3.50", ' : "-1.5E-214748364"'),
+    "an exponent whose e is an escape": ("3.50", '"1\\u0065-214748364"'),
+    "an exponent whose sign is an escape": ("3.50", '"1e\\u002D214748364"'),
+    "an exponent of digits that are escapes": ("3.50", '"\\u0031e-214748364"'),
+    "an exponent of a name with an escape": ('"amount":3.50', '"\\u0061mount":"1e-214748364"'),
     # times 10 to the 30, less a multiple of 2 to the 128, it is 0.9
     "a decimal whose digits overflow to fewer": ("0.5", "49728795024063407889774029646"),
     "minus zero": ('"single":1.5', '"single":-0.0'),
