@@ -97,7 +97,7 @@ def counted_lines(texts: pa.StringArray, schema: pa.Schema) -> Counted | None:
     count = len(kept)
     named, in_quotes = np.zeros((2, count), np.int64)
     _count_members(read, named, in_quotes)
-    nulls, odd = _nulls(found, [f'"{name}":'.encode() for name in schema.names])
+    nulls, odd = _nulls(found, read, schema.names)
     of_nulls = np.bincount(nulls.row, minlength=count)
     quotes = np.diff(np.searchsorted(found.places, np.append(found.begin, found.end[-1] + 1)))
     odd |= found.odd | (quotes != 2 * (named + in_quotes + of_nulls))
@@ -143,11 +143,12 @@ def _is_in_quotes(kind: pa.DataType) -> bool:
     return not (is_number or pa.types.is_boolean(kind))
 
 
-def _nulls(found: Quotes, names: Sequence[bytes]) -> tuple[Nulls, np.ndarray]:
+def _nulls(found: Quotes, read: pa.StructArray, objects: Sequence[str]) -> tuple[Nulls, np.ndarray]:
     """Members that are null, and a mask of lines in which it is unknown where some of them stand.
 
     Args:
-        names: of the objects asked for, as they stand before these.
+        read: the lines' members, the objects asked for first.
+        objects: names of these.
     """
     text, begin, quotes = found.bytes, found.begin, found.places
     place = np.flatnonzero(text == LETTER_N) - 1
@@ -160,7 +161,11 @@ def _nulls(found: Quotes, names: Sequence[bytes]) -> tuple[Nulls, np.ndarray]:
     length = quotes[closing] - name
     odd = np.zeros(len(begin), bool)
     odd[row[length > LONGEST_NAME]] = True
+    names = [f'"{object_}":'.encode() for object_ in objects]
     opens = _objects(found, names)
+    # an object with a blank before it is found by the parser alone
+    there = [np.asarray(read.field(number).is_valid()) for number in range(len(names))]
+    odd[row[((opens >= 0) != there).any(axis=0)[row]]] = True
     # in the object that began last before it
     before = np.where(opens[:, row] < place, opens[:, row], -1)
     within = np.where(before.max(axis=0) >= 0, before.argmax(axis=0), -1)

@@ -65,6 +65,15 @@ ODD = {
     "a decimal in quotes": ("3.50", '"3.50"'),
     "a text without quotes": ('"paid"', "5"),
     "a truth value": ('"small":2', '"small":true'),
+    "a null of an object behind a blank": ('"old":{"small":1}', '"old": {"small":null}'),
+    "a null of an object behind a blank before its colon": (
+        '"old":{"small":1}',
+        '"old" :{"small":null}',
+    ),
+    "a null of the second of two objects behind blanks": (
+        '"note":"paid","day":"2026-03-01","seen_at":"2026-03-01 00:18:09.062"},"old":{"small":1}',
+        '"note":"paid"},"old": {"note":null}',
+    ),
     "a name twice": ('"small":2', '"small":2,"small":3'),
     "a name with an escape": ('"old":{"small"', '"old":{"sm\\u0061ll"'),
     "a name in another case": ('"small":2', '"Small":2'),
