@@ -6,8 +6,8 @@ which are null, or of a text where the parser takes a number and a text alike. T
 by the bytes before them. Where they are as many as the quotes leave, nothing else is there. The
 structure of the lines, which takes as long as the parser, needn't be read for that.
 
-What isn't proven so: a line with a blank before a null, with nulls in an object that something else
-follows than the line's end or an object that is read, or with a name that has an escape.
+What isn't proven so: a line with a blank before a null, with a null and a blank before an object
+that is read, or with a name that has an escape.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from python_udfs.ingestion.fast.exponents import decimal_names, negative_exponen
 from python_udfs.ingestion.fast.lines import (
     CLOSE,
     COLON,
-    COMMA,
     LETTER_N,
     LONGEST_NAME,
     OPEN,
@@ -70,13 +69,16 @@ class Counted(NamedTuple):
     nulls: Nulls
 
 
-def counted_lines(texts: pa.StringArray, schema: pa.Schema) -> Counted | None:
+def counted_lines(
+    texts: pa.StringArray, schema: pa.Schema, has_others: bool = False
+) -> Counted | None:
     """The lines with all their members, and which of them are proven; None where another way has to
     prove them: the parser doesn't take them together, or too few of them are proven.
 
     Args:
         texts: each ends in a newline, or is null. In UTF-8.
         schema: objects that are read, with their members; none of these is an object or a list.
+        has_others: whether a line may have other objects beside these, without objects and lists.
     """
     kept, lines = object_lines(texts)
     if not len(kept):
@@ -92,7 +94,7 @@ def counted_lines(texts: pa.StringArray, schema: pa.Schema) -> Counted | None:
                 return None
             found = quotes_of(lines)
     read = all_members(lines, schema)
-    if read is None or not _is_flat(read, schema):
+    if read is None or not _is_flat(read, schema, has_others):
         return None
     count = len(kept)
     named, in_quotes = np.zeros((2, count), np.int64)
@@ -116,11 +118,15 @@ def declared_members(read: pa.StructArray, kind: pa.StructType) -> pa.StructArra
     return pa.StructArray.from_arrays(members, fields=list(kind), mask=read.is_null())
 
 
-def _is_flat(read: pa.StructArray, schema: pa.Schema) -> bool:
-    """Whether a line has no objects but those of the schema, and no lists."""
-    others = [field.type for field in list(read.type)[len(schema) :]]
-    within = [member.type for field in list(read.type)[: len(schema)] for member in field.type]
-    return not any(map(pa.types.is_nested, [*others, *within]))
+def _is_flat(read: pa.StructArray, schema: pa.Schema, has_others: bool) -> bool:
+    """Whether lines have no objects but those of the schema, and perhaps others beside them, no
+    objects within these, and no lists."""
+    kinds = [field.type for field in read.type]
+    objects = [kind for kind in kinds if pa.types.is_struct(kind)]
+    plain = [kind for kind in kinds if not pa.types.is_struct(kind)]
+    plain += [member.type for kind in objects for member in kind]
+    is_flat = not any(map(pa.types.is_nested, plain))
+    return is_flat and (has_others or len(objects) == len(schema))
 
 
 def _count_members(values: pa.StructArray, named: np.ndarray, in_quotes: np.ndarray) -> None:
@@ -166,10 +172,9 @@ def _nulls(found: Quotes, read: pa.StructArray, objects: Sequence[str]) -> tuple
     # an object with a blank before it is found by the parser alone
     there = [np.asarray(read.field(number).is_valid()) for number in range(len(names))]
     odd[row[((opens >= 0) != there).any(axis=0)[row]]] = True
-    # in the object that began last before it
-    before = np.where(opens[:, row] < place, opens[:, row], -1)
-    within = np.where(before.max(axis=0) >= 0, before.argmax(axis=0), -1)
-    odd[row[(within >= 0) & _ends_unknown(found, names, opens)[row]]] = True
+    begins = opens[:, row]
+    inside = (begins >= 0) & (begins < place) & (place < _ends(found, opens)[:, row])
+    within = np.where(inside.any(axis=0), inside.argmax(axis=0), -1)
     return Nulls(row, name, length, within), odd
 
 
@@ -185,29 +190,20 @@ def _objects(found: Quotes, names: Sequence[bytes]) -> np.ndarray:
     words = np.ndarray((len(text) - 7,), "<u8", text, strides=(1,))
     opens = np.full((len(names), len(found.begin)), -1)
     for number, name in enumerate(names):
-        assert len(name) <= 8  # bytes of a word
-        of_name = np.uint64((1 << (8 * len(name))) - 1)
-        before = words[braces - len(name)] & of_name
-        is_named = before == np.uint64(int.from_bytes(name, "little"))
+        is_named = np.ones(len(braces), bool)
+        for at in range(0, len(name), 8):  # bytes of a word
+            part = name[at : at + 8]
+            word = words[braces - len(name) + at] & np.uint64((1 << (8 * len(part))) - 1)
+            is_named &= word == np.uint64(int.from_bytes(part, "little"))
         opens[number, row[is_named]] = braces[is_named]
     return opens
 
 
-def _ends_unknown(found: Quotes, names: Sequence[bytes], opens: np.ndarray) -> np.ndarray:
-    """Mask of lines whose last object may end before the line does, or another may end before the
-    next one begins. None of them has objects in it.
-
-    Args:
-        names, opens: see _objects.
-    """
-    text = found.bytes
-    unknown = text[found.end - len("}}")] != CLOSE
-    first = opens.min(axis=0, initial=len(text), where=opens >= 0)
-    for name, at in zip(names, opens, strict=True):
-        comma = at - len(name) - 1
-        follows = (text[comma] == COMMA) & (text[comma - 1] == CLOSE)
-        unknown |= (at > first) & ~follows
-    return unknown
+def _ends(found: Quotes, opens: np.ndarray) -> np.ndarray:
+    """Where objects end that have no others in them, as `opens`: places of their braces."""
+    braces = np.flatnonzero(found.bytes == CLOSE)
+    braces = braces[np.searchsorted(found.places, braces) % 2 == 0]  # outside of texts
+    return braces[np.searchsorted(braces, opens)]
 
 
 def _in_names(found: Quotes) -> np.ndarray:

@@ -16,8 +16,10 @@ import pyarrow.compute as pc
 
 from python_udfs.ingestion.fast.debezium_values import debezium_column
 from python_udfs.ingestion.fast.images import (
+    Found,
     Image,
     Layout,
+    counted_images,
     field_of,
     image_in_keys,
     make_layout,
@@ -49,9 +51,25 @@ def decode(
     layout: Layout, texts: pa.StringArray, ops: pa.StringArray, event_times: pa.TimestampArray
 ) -> tuple[np.ndarray, pa.StructArray | None]:
     """The rows that can be proven, see fast.maxwell.decode."""
+    # a message with a schema has objects within objects
+    found = counted_images(layout, texts, (BEFORE, AFTER), has_others=True)
+    kept, unread, images = found or _by_structure(layout, texts)
+    if images is None:
+        return kept[:0], None
+    ops, event_times = ops.take(pa.array(kept)), event_times.take(pa.array(kept))
+    odd, proven = _rows(layout, *images, ops, event_times)
+    odd |= unread
+    if odd.any():
+        kept, proven = kept[~odd], proven.filter(pa.array(~odd))
+    return kept, proven
+
+
+def _by_structure(layout: Layout, texts: pa.StringArray) -> Found:
+    """The images of lines that are proven by their structure."""
     kept, lines = proven_lines(texts)
+    nothing: Found = (kept[:0], np.zeros(0, bool), None)
     if lines is None:
-        return kept, None
+        return nothing
     parts, odd, is_wrapped = _images(layout, lines, len(kept))
     # of each image and line: its first key, and the first key behind it
     first, last = np.zeros((2, 2, len(kept)), np.int64)
@@ -64,17 +82,15 @@ def decode(
         first[number, rows], last[number, rows] = parts.first[mask], parts.last[mask]
     there = np.flatnonzero(~odd)
     if not len(there):
-        return there, None
+        return nothing
     both = [pa.field(BEFORE, layout.image), pa.field(AFTER, layout.image)]
     # of the other form nothing may be there
-    nothing = [pa.field(member, pa.null()) for member in (BEFORE, AFTER)]
-    wrapped = [pa.field(PAYLOAD, pa.struct(both)), *nothing]
+    absent = [pa.field(member, pa.null()) for member in (BEFORE, AFTER)]
+    wrapped = [pa.field(PAYLOAD, pa.struct(both)), *absent]
     schema = pa.schema(wrapped if is_wrapped else [*both, pa.field(PAYLOAD, pa.null())])
     rows, read = parsed(lines, there, schema)
     if read is None:
-        return rows, None
-    kept = kept[rows]
-    ops, event_times = ops.take(pa.array(kept)), event_times.take(pa.array(kept))
+        return nothing
     payload = read.field(0) if is_wrapped else read
     before, after = (
         image_in_keys(
@@ -86,10 +102,7 @@ def decode(
         )
         for number in (0, 1)
     )
-    odd, proven = _rows(layout, before, after, ops, event_times)
-    if odd.any():
-        kept, proven = kept[~odd], proven.filter(pa.array(~odd))
-    return kept, proven
+    return kept[rows], np.zeros(len(rows), bool), (before, after)
 
 
 def _images(layout: Layout, lines: Lines, count: int) -> tuple[Parts, np.ndarray, bool]:

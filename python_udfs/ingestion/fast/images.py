@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from python_udfs.ingestion.fast.counted import counted_lines, declared_members
 from python_udfs.ingestion.fast.lines import LETTER_N, QUOTE
 from python_udfs.ingestion.fast.names import Names
 from python_udfs.ingestion.fast.values import UTC_TIME, Column
@@ -182,6 +183,40 @@ def image_in_keys(
     if len(others):
         odd[others] = _odd_members(layout, lines, first[others], last[others])
     return Image(values, named, odd)
+
+
+# int64 numbers of the messages, in order; a mask of those that aren't proven; and their two images
+Found = tuple[np.ndarray, np.ndarray, tuple[Image, Image] | None]
+
+
+def counted_images(
+    layout: Layout, texts: pa.StringArray, names: tuple[str, str], has_others: bool = False
+) -> Found | None:
+    """The images of lines that are proven by their quotes, see counted; None where they aren't.
+
+    Args:
+        texts: see counted_lines.
+        names: of the two images in a line.
+        has_others: whether a line may have other objects beside them. An undeclared member that is
+            named as one of the layout's members is none of them.
+    """
+    schema = pa.schema([pa.field(name, layout.image) for name in names])
+    lines = counted_lines(texts, schema, has_others)
+    if lines is None:
+        return None
+    kinds = list(lines.read.type)
+    if any(has_alike(layout, kind.type) for kind in kinds[: len(names)]):
+        return None
+    if any(kind.name in layout.members for kind in kinds[len(names) :]):
+        return None
+    nulls = lines.nulls
+    column = layout.of_column[layout.names.numbers(lines.text, nulls.begin, nulls.length)]
+    images = []
+    for number in range(len(names)):
+        values = declared_members(lines.read.field(number), layout.image)
+        within = nulls.object == number
+        images.append(image_with_nulls(layout, values, column[within], nulls.row[within]))
+    return lines.kept, lines.odd, (images[0], images[1])
 
 
 def image_with_nulls(

@@ -13,13 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from python_udfs.ingestion.fast.counted import counted_lines, declared_members
 from python_udfs.ingestion.fast.images import (
-    Image,
+    Found,
     Layout,
-    has_alike,
+    counted_images,
     image_in_keys,
-    image_with_nulls,
     make_layout,
     rows_of,
 )
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.tables.source import TableSource
 
 DATA, OLD = "data", "old"
-# int64 numbers of the messages, in order; a mask of those that aren't proven; the row and what it
-# was before
-_Found = tuple[np.ndarray, np.ndarray, tuple[Image, Image] | None]
 
 
 def layout(
@@ -59,17 +54,14 @@ def decode(
         Numbers of the proven rows' messages, int64, in order, and the rows, of the type
         `layout.proven`.
     """
-    schema = pa.schema([pa.field(DATA, layout.image), pa.field(OLD, layout.image)])
-    found = _by_counts(layout, texts, schema)
-    if found is None:
-        found = _by_structure(layout, texts, schema)
-    kept, odd, images = found
-    if images is None or odd.all():
-        return kept[~odd], None
+    found = counted_images(layout, texts, (DATA, OLD))
+    kept, unread, images = found or _by_structure(layout, texts)
+    if images is None:
+        return kept[:0], None
     ops, event_times = ops.take(pa.array(kept)), event_times.take(pa.array(kept))
     data, old = images
-    unproven, proven = rows_of(layout, data, old, ops, event_times)
-    odd |= unproven
+    odd, proven = rows_of(layout, data, old, ops, event_times)
+    odd |= unread
     # an insert or delete has no `old`
     odd |= np.asarray(old.values.is_valid()) & ~np.asarray(pc.equal(ops, "update"))
     if odd.any():
@@ -77,23 +69,7 @@ def decode(
     return kept, proven
 
 
-def _by_counts(layout: Layout, texts: pa.StringArray, schema: pa.Schema) -> _Found | None:
-    """The images of lines that are proven by their quotes; None where they aren't."""
-    lines = counted_lines(texts, schema)
-    if lines is None or any(has_alike(layout, lines.read.field(part).type) for part in (0, 1)):
-        return None
-    nulls = lines.nulls
-    number = layout.names.numbers(lines.text, nulls.begin, nulls.length)
-    column = layout.of_column[number]
-    images = []
-    for part in (0, 1):
-        values = declared_members(lines.read.field(part), layout.image)
-        within = nulls.object == part
-        images.append(image_with_nulls(layout, values, column[within], nulls.row[within]))
-    return lines.kept, lines.odd, (images[0], images[1])
-
-
-def _by_structure(layout: Layout, texts: pa.StringArray, schema: pa.Schema) -> _Found:
+def _by_structure(layout: Layout, texts: pa.StringArray) -> Found:
     """The images of lines that are proven by their structure."""
     kept, lines = proven_lines(texts)
     if lines is None:
@@ -108,6 +84,7 @@ def _by_structure(layout: Layout, texts: pa.StringArray, schema: pa.Schema) -> _
         first[number, rows], last[number, rows] = parts.first[mask], parts.last[mask]
     odd = np.zeros(len(kept), bool)
     odd[parts.row[~(is_data | is_old) | ~parts.is_flat]] = True
+    schema = pa.schema([pa.field(DATA, layout.image), pa.field(OLD, layout.image)])
     rows, read = parsed(lines, np.flatnonzero(~odd), schema)
     if read is None:
         return kept[:0], np.zeros(0, bool), None

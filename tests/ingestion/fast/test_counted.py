@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from python_udfs.ingestion.fast import counted
-from python_udfs.ingestion.fast.images import Image, field_of
-from python_udfs.ingestion.fast.maxwell import DATA, OLD, _by_counts
+from python_udfs.ingestion.fast.images import Image, counted_images, field_of
+from python_udfs.ingestion.fast.maxwell import DATA, OLD
 from tests.ingestion.fast.in_process import layout_of
 from tests.support.lines import source
 
@@ -171,7 +171,7 @@ def test_proven_lines_hold_what_python_reads(size: int, monkeypatch: pytest.Monk
         twice = chance.random() < 0.2
         lines = [line(chance, twice) for _ in range(size)]
         texts = pa.array([written.text + "\n" for written in lines], pa.string())
-        found = _by_counts(LAYOUT, texts, SCHEMA)
+        found = counted_images(LAYOUT, texts, (DATA, OLD))
         if found is None:  # a name twice, for which the parser takes none of them
             refused += 1
             continue
