@@ -9,7 +9,9 @@ Decode alone, nothing is written (`noop`). Both sides read the messages out of o
     envelope  what ods_binlog adds to a raw message
     typed     what the typed model makes of its messages: images, typed, each value checked, by
               Spark alone
-    workers   the same, decoded by Python workers where the format is theirs
+    workers   the same, decoded by Python workers where the format is theirs, and handed back
+    in place  what workers do that write the files too, but for writing: they read the messages at
+              their places in the log's files and decode them
 
 These take turns, the first turn is left out, and the median of the others counts. They are given in
 rows per core-second: seconds of CPU that Spark's process and its workers took, which a busy machine
@@ -32,10 +34,11 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +57,9 @@ from python_udfs.ingestion.formats.maxwell import LAST_ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from python_udfs.ingestion.tables.source import TableSource
+    from python_udfs.ingestion.typed.business_date import BusinessDay
 
 FOLDER = SCRATCH / "formats"
 ORDERS, PROFILES = "ods_shop__order_info", "ods_app__user_profile"
@@ -258,6 +264,7 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
 
     from python_udfs.ingestion.declared.table_source import table_source
     from python_udfs.ingestion.fast.settings import WorkerSettings
+    from python_udfs.ingestion.fast.workers import FORMATS as WORKERS_FORMATS
     from python_udfs.ingestion.formats.envelope import ROW_OPS
     from python_udfs.ingestion.formats.registry import with_envelope
     from python_udfs.ingestion.landing.spark import RAW_SCHEMA
@@ -282,12 +289,35 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
         # table_changes looks this up for the columns that its few sampled messages lack
         _, unnamed = columns_without_message(changes, declared, declared.columns)
         declared = replace(declared, unnamed=frozenset(unnamed))
+    is_theirs = name in WORKERS_FORMATS
     return {
         "bare": lambda: bare(binlog.select("payload"), name),
         "envelope": lambda: with_envelope(binlog.select(*raw), name),
         "typed": lambda: decoded(changes, declared, day),
         "workers": lambda: InWorkers(WorkerSettings(0, 1000)).decoded(0, changes, declared, day),
+        "in_place": lambda: (decoded_in_place if is_theirs else decoded)(changes, declared, day),
     }
+
+
+def decoded_in_place(changes: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
+    """How many messages the workers prove, each task by itself."""
+    import pyarrow as pa
+
+    from python_udfs.ingestion.fast.log_places import with_lines
+    from python_udfs.ingestion.fast.workers import FORMATS, TaskDecoder, layout_of
+
+    layout = layout_of(changes.sparkSession, source, day.zone, day.max_ahead_hours)
+    lines, decode = with_lines(changes), FORMATS[source.format].decode
+    read = lines.read
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        decoder, found = TaskDecoder(partial(decode, layout)), 0
+        for batch in read(batches):
+            sent = (batch[name] for name in ("payload", "op", "event_time"))
+            found += len(decoder.decoded(len(batch), *sent)[0])
+        yield pa.RecordBatch.from_pydict({"proven": [found]})
+
+    return lines.frame.mapInArrow(count, "proven long")
 
 
 def measure(name: str, warehouse: Path, landing: Path, meta: dict[str, Any]) -> dict[str, float]:
@@ -348,7 +378,7 @@ def table_row(name: str, found: dict[str, float]) -> str:
     """A line of the table: rates of the bare sides, and of the others their share of these."""
     messages, plain, write = found["messages"], found["bare"], found["bare_write"]
     both = found["envelope"] + found["workers"]
-    shares = [plain / found[job] for job in ("envelope", "typed", "workers")]
+    shares = [plain / found[job] for job in ("envelope", "typed", "workers", "in_place")]
     shares.append(plain / both)
     written = [write / found[name] for name in ("ods_binlog", "model")]
     cells = [
@@ -371,7 +401,8 @@ HEAD = (
     "bare, rows a core-second",
     "envelope, of bare",
     "typed by Spark, of bare",
-    "typed by workers, of bare",
+    "by workers, of bare",
+    "by workers in place, of bare",
     "envelope and workers, of bare",
     "bare job with write, rows/s",
     "ods_binlog, rows/s",

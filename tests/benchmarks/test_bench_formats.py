@@ -143,9 +143,9 @@ def test_settings_are_the_profiles_own() -> None:
 
 def test_a_ratio_is_the_rate_beside_the_bare_one() -> None:
     found = {"messages": 1000, "size": 400_000, "bare": 1.0, "envelope": 0.5, "typed": 2.0}
-    found |= {"workers": 1.5, "bare_write": 4.0, "ods_binlog": 2.0, "model": 8.0}
+    found |= {"workers": 1.5, "in_place": 1.25, "bare_write": 4.0, "ods_binlog": 2.0, "model": 8.0}
     row = dict(zip(HEAD, table_row("canal", found)[2:-2].split(" | "), strict=True))
     assert row["bare, rows a core-second"] == "1,000"
     shares = [row[text] for text in HEAD if text.endswith("of bare")]
-    assert shares == ["2.00", "0.50", "0.67", "0.50"]
+    assert shares == ["2.00", "0.50", "0.67", "0.80", "0.50"]
     assert row["typed model, of the bare job"] == "0.50"
