@@ -192,7 +192,6 @@ def rows_of(project: DbtProject, name: str) -> list[tuple]:
     return [tuple(row.values()) for row in rows]
 
 
-@pytest.mark.in_turn
 def test_a_rewritten_input_is_read_again(project: DbtProject):
     events = Events(project, random.Random(7))
     events.more(30)
@@ -249,7 +248,6 @@ WITH_DELETES = {
 }
 
 
-@pytest.mark.in_turn
 def test_what_deletes_leave_behind_is_no_less_and_no_more(make_project):
     project = make_project(WITH_DELETES)
     project.query("create namespace if not exists src")
@@ -418,7 +416,6 @@ HIDDEN = {
 }
 
 
-@pytest.mark.in_turn
 def test_a_change_of_hidden_columns_alone_is_none(make_project):
     project = make_project(HIDDEN)
     Events(project, random.Random(1))  # an empty table

@@ -1,4 +1,4 @@
-"""Where the rows of a frame lie in a table's files: who reads them there has the frame's rows."""
+"""Where the rows of a frame lie in a table's files: read there they are the rows of the frame."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Nulls(NamedTuple):
     object: np.ndarray
 
 
-class Counted(NamedTuple):
+class CountedLines(NamedTuple):
     """Lines that were read with all their members.
 
     Attributes:
@@ -71,7 +71,7 @@ class Counted(NamedTuple):
 
 def counted_lines(
     texts: pa.StringArray, schema: pa.Schema, has_others: bool = False
-) -> Counted | None:
+) -> CountedLines | None:
     """The lines with all their members, and which of them are proven; None where another way has to
     prove them: the parser doesn't take them together, or too few of them are proven.
 
@@ -107,7 +107,7 @@ def counted_lines(
         odd[rows_at(found.begin, _in_names(found))] = True
     if np.count_nonzero(odd) > count * (1 - LEAST_PROVEN):
         return None
-    return Counted(kept, read, odd, found.bytes, nulls)
+    return CountedLines(kept, read, odd, found.bytes, nulls)
 
 
 def declared_members(read: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
@@ -190,7 +190,7 @@ def _objects(found: Quotes, names: Sequence[bytes]) -> np.ndarray:
     words = np.ndarray((len(text) - 7,), "<u8", text, strides=(1,))
     opens = np.full((len(names), len(found.begin)), -1)
     for number, name in enumerate(names):
-        is_named = np.ones(len(braces), bool)
+        is_named = np.full(len(braces), fill_value=True)
         for at in range(0, len(name), 8):  # bytes of a word
             part = name[at : at + 8]
             word = words[braces - len(name) + at] & np.uint64((1 << (8 * len(part))) - 1)

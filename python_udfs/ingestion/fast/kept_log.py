@@ -14,7 +14,7 @@ from python_udfs.ingestion.fast.file_schema import FIELD_ID
 _SCHEME = "file:"
 _ROWS = 10_000  # that are read from a file at one time
 NEWLINE = "\n"  # behind a payload, so that it is read where it lies
-# of a message: its place in its topic, by which it is seen that the right one was read
+# of a message: its place in its topic, by which it is seen that no other was read
 CHECKED = "message_offset"
 
 
@@ -83,7 +83,7 @@ class _File:
         """Some rows.
 
         Args:
-            numbers: int64; read once where none is smaller than the one before.
+            numbers: int64; read once where each is at least that before it.
         """
         found = []
         while len(numbers):

@@ -58,7 +58,8 @@ def of_topics(patterns: Iterable[str]) -> Column:
         else:
             conditions.append(topic.startswith(begin) if begin != pattern else topic == begin)
     if others:
-        conditions.append(topic.rlike(f"^(?:{'|'.join(others)})"))
+        regex = "|".join(others)
+        conditions.append(topic.rlike(f"^(?:{regex})"))
     return reduce(or_, conditions) if conditions else F.lit(True)
 
 
