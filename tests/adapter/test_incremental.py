@@ -86,6 +86,7 @@ FILES = {
     "models/shape_append.sql": sql_model("on_schema_change='append_new_columns'", "shape"),
     "models/shape_sync.sql": sql_model("on_schema_change='sync_all_columns'", "shape"),
     "models/shape_fail.sql": sql_model("on_schema_change='fail'", "shape"),
+    "models/shape_kept.sql": sql_model("on_schema_change='fail', full_refresh=false", "shape"),
     "models/py_shape_sync.py": python_model("on_schema_change='sync_all_columns'", "shape"),
 }
 
@@ -130,6 +131,7 @@ def test_all_fitting_models_succeed(built):
         "keyless",
         "py_asked_in_vain",
         "shape_fail",
+        "shape_kept",
         "copies_first",
         "py_copies_first",
         "copies_later",
@@ -266,6 +268,14 @@ def test_a_schema_change_fails_where_the_config_asks_for_it(built):
     assert "run it with --full-refresh" in message
     assert "append_new_columns" not in message  # dbt's advice: the old rows would never have them
     assert project.query("select * from dw.shape_fail") == [{"id": 1, "b": "b1"}]
+
+
+def test_a_model_that_full_refresh_leaves_isnt_asked_for_it(built):
+    _, _, second = built
+    message = second.results["shape_kept"].message
+    assert "shape_kept: its rows have other columns than its table" in message
+    assert "run it with --full-refresh" not in message
+    assert "full_refresh: false, so --full-refresh keeps its rows: give the table" in message
 
 
 # a column's type -> that of later rows, and whether the table would alter their values

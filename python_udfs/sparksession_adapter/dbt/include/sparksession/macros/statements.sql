@@ -264,11 +264,21 @@
                 ~ one.new_type
             ) -%}
         {%- endfor -%}
+        {%- if config.get('full_refresh') is false -%}
+            {%- set advice = (
+                'its config has full_refresh: false, so --full-refresh keeps its rows: give the '
+                ~ 'table these columns, or take them from it, by `alter table`; or set '
+                ~ 'full_refresh=true for a run, which makes all of its rows again.'
+            ) -%}
+        {%- else -%}
+            {%- set advice = (
+                'run it with --full-refresh, so that all of its rows have them'
+                ~ (', and raise its schema_version' if config.get('meta', {}).get('source')) ~ '.'
+            ) -%}
+        {%- endif -%}
         {%- do exceptions.raise_compiler_error(
             model.name ~ ': its rows have other columns than its table ' ~ target_relation ~ ' ('
-            ~ problems | join('; ') ~ '); run it with --full-refresh, so that all of its rows have '
-            ~ 'them' ~ (', and raise its schema_version' if config.get('meta', {}).get('source'))
-            ~ '.'
+            ~ problems | join('; ') ~ '); ' ~ advice
         ) -%}
     {%- endif -%}
     {%- do return(changes.source_columns) -%}
