@@ -32,6 +32,7 @@ ELSEWHERE: dict[str, Callable[[DataFrame], DataFrame]] = {
     "two columns that change their names": lambda rows: rows.selectExpr("v as id", "id as v"),
     "a cast": lambda rows: rows.select("id", F.col("v").cast("bigint")),
     "a join": lambda rows: rows.join(rows.select(F.col("id").alias("other")), F.expr("id = other")),
+    "a semi join": lambda rows: rows.join(rows.sparkSession.range(9), "id", "left_semi"),
     "a union": lambda rows: rows.union(rows),
     "an aggregate": lambda rows: rows.groupBy("id").agg(F.max("v").alias("v")),
     "rows of no table": lambda rows: rows.sparkSession.range(3),

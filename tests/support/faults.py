@@ -242,12 +242,14 @@ WINDOW_HISTORIES = "tests/adapter/test_windows.py -m 'not soak' -k every_run"
 IN_WORKERS = "python_udfs/ingestion/fast/"
 GUARDS = "tests/ingestion/fast -k 'guards or hostile'"
 ENVELOPES = "tests/ingestion/fast/test_envelopes.py"
+KEPT_LOG = "tests/ingestion/fast/test_kept_log.py"
+ROW_PLACES = "tests/adapter/test_row_places.py"
 # guards of the decoder in the workers, each dropped
 WORKER_FAULTS = (
     Fault(
         "an escape that may be a mark is read",
         IN_WORKERS + "lines.py",
-        "odd[_rows(begin, _marks(text, backslashes))] = True",
+        "odd[rows_at(begin, _marks(text, backslashes))] = True",
         "pass",
         GUARDS,
     ),
@@ -261,14 +263,14 @@ WORKER_FAULTS = (
     Fault(
         "decimals have negative exponents",
         IN_WORKERS + "parsing.py",
-        "if any(map(_has_decimal, schema.types)):",
+        "if any(map(has_decimal, schema.types)):",
         "if False:",
         "tests/ingestion/fast -k 'guards and exponent'",
     ),
     Fault(
         "blanks stand between tokens",
         IN_WORKERS + "lines.py",
-        "odd[_rows(begin, opening[~right])] = True",
+        "odd[rows_at(begin, opening[~right])] = True",
         "pass",
         GUARDS,
     ),
@@ -436,7 +438,7 @@ WORKER_FAULTS = (
     Fault(
         "a name may have escapes",
         IN_WORKERS + "lines.py",
-        "odd[_rows(begin, backslashes[is_key[of_text]])] = True",
+        "odd[rows_at(begin, backslashes[is_key[of_text]])] = True",
         "pass",
         GUARDS,
     ),
@@ -457,7 +459,7 @@ WORKER_FAULTS = (
     Fault(
         "a list may go on with a number",
         IN_WORKERS + "lines.py",
-        "odd[_rows(begin, after_texts[~_ELEMENT[text[after_texts + 2]]])] = True",
+        "odd[rows_at(begin, after_texts[~_ELEMENT[text[after_texts + 2]]])] = True",
         "pass",
         GUARDS,
     ),
@@ -667,7 +669,7 @@ WORKER_FAULTS = (
     Fault(
         "a line of NaN is JSON",
         IN_WORKERS + "lines.py",
-        "odd[_rows(begin, places)] = True\n    longest",
+        "odd[rows_at(begin, places)] = True\n    longest",
         "longest",
         ENVELOPES,
     ),
@@ -684,6 +686,104 @@ WORKER_FAULTS = (
         "lost = F.when(F.col(TWICE) & nothing, difference())",
         "lost = F.lit(None)",
         "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
+    ),
+    Fault(
+        "a line of Maxwell may have objects anywhere",
+        IN_WORKERS + "counted.py",
+        "return not any(map(pa.types.is_nested, [*others, *within]))",
+        "return True",
+        GUARDS,
+    ),
+    Fault(
+        "a line may have more quotes than its members",
+        IN_WORKERS + "counted.py",
+        "odd |= found.odd | (quotes != 2 * (named + in_quotes + of_nulls))",
+        "odd |= found.odd",
+        GUARDS,
+    ),
+    Fault(
+        "half a character is read where quotes are counted",
+        IN_WORKERS + "counted.py",
+        "odd |= found.odd | (quotes",
+        "odd |= (quotes",
+        GUARDS,
+    ),
+    Fault(
+        "a name may have escapes where quotes are counted",
+        IN_WORKERS + "counted.py",
+        "odd[rows_at(found.begin, _in_names(found))] = True",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "decimals have negative exponents where quotes are counted",
+        IN_WORKERS + "counted.py",
+        "if any(map(has_decimal, schema.types)):",
+        "if False:",
+        "tests/ingestion/fast -k 'guards and exponent'",
+    ),
+    Fault(
+        "a blank before a colon hides a negative exponent",
+        IN_WORKERS + "exponents.py",
+        "& _BEFORE_COLON[text[place - 1]]",
+        "& (text[place - 1] == QUOTE)",
+        "tests/ingestion/fast -k 'guards and exponent'",
+    ),
+    Fault(
+        "a null behind the images is of the last image",
+        IN_WORKERS + "counted.py",
+        'unknown = text[found.end - len("}}")] != CLOSE',
+        "unknown = np.zeros(len(found.end), bool)",
+        GUARDS,
+    ),
+    Fault(
+        "a null between the images is of the first",
+        IN_WORKERS + "counted.py",
+        "unknown |= (at > first) & ~follows",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a null is of the image before an image that isn't found",
+        IN_WORKERS + "counted.py",
+        "odd[row[((opens >= 0) != there).any(axis=0)[row]]] = True",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a name in another case isn't looked at where quotes are counted",
+        IN_WORKERS + "maxwell.py",
+        "any(has_alike(layout, lines.read.field(part).type) for part in (0, 1))",
+        "False",
+        GUARDS,
+    ),
+    Fault(
+        "another message may stand at a place",
+        IN_WORKERS + "kept_log.py",
+        "if not rows[CHECKED].equals(offsets):",
+        "if False:",
+        KEPT_LOG,
+    ),
+    Fault(
+        "columns of a file are found by their names",
+        IN_WORKERS + "kept_log.py",
+        "self._names = [names.get(field.metadata[FIELD_ID]) for field in schema]",
+        "self._names = [n if n in names.values() else None for n in schema.names]",
+        KEPT_LOG,
+    ),
+    Fault(
+        "a computed column lies in a file",
+        ADAPTER + "row_places.py",
+        "if any(name != of_table for name, of_table in given):",
+        "if False:",
+        ROW_PLACES,
+    ),
+    Fault(
+        "files lie where a table's lie, wherever its properties put them",
+        ADAPTER + "row_places.py",
+        "if any(table.properties().get(name) for name in OTHERWISE):",
+        "if False:",
+        ROW_PLACES,
     ),
 )
 

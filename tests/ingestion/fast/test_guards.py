@@ -81,6 +81,10 @@ ODD = {
     "a key that is null": ('"data":{"id":1', '"data":{"id":null'),
     "a key that was null": ('"old":{"small":1', '"old":{"id":null'),
     "a watched column that is absent": ('"note":"paid",', ""),
+    "a watched column that is null between the images alone": (
+        '"note":"paid","day":"2026-03-01","seen_at":"2026-03-01 00:18:09.062"},"old"',
+        '"day":"2026-03-01"},"note":null,"old"',
+    ),
     "an update without `old`": (',"old":{"small":1}', ""),
     "an update whose `old` is null": ('"old":{"small":1}', '"old":null'),
     "an insert with `old`": ("update", "insert"),
