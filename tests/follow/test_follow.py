@@ -26,7 +26,7 @@ from tests.support.small_warehouse import PROJECT
 from tools import follow
 from tools.following import loop
 from tools.following.builds import Builds
-from tools.following.health import Health, HealthError, HealthFiles, check
+from tools.following.health import check
 from tools.following.loop import Follower, Settings, StartAgainError, options_of
 
 LOG = """
@@ -139,6 +139,44 @@ def test_what_lands_is_published_and_an_idle_look_runs_no_dbt(followed: Followed
         assert f"newest change {lag:,.1f} s before" in followed.lines[-1]
         assert (follower.health.cycles, follower.health.changes) == (2, 3)
         assert not follower.step()
+
+
+def test_what_others_publish_between_two_builds_is_what_the_health_shows(
+    followed: Followed,
+) -> None:
+    def shown() -> tuple[object, object]:
+        parsed = json.loads((followed.settings.folder / "health.json").read_text())
+        return parsed["version"], parsed["topics"]["ids"]["newest_change"]
+
+    def at(seconds: int) -> str:
+        return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+    followed.land(0, 1)
+    with followed.following(port=0) as follower:
+        follower.step()
+        followed.land(1, 5)
+        followed.project.run("build")
+        followed.clock += loop.VERSION_SECONDS
+        assert follower.step(), "a file has landed"
+        assert shown() == (2, at(5))
+        assert "version 2 stands: 0 changes in " in followed.lines[-1]
+
+        followed.project.run("run-operation", "roll_back", "--args", "{version: 1}")
+        assert not follower.step(), "its time has not come"
+        assert shown() == (2, at(5))
+        followed.clock += loop.VERSION_SECONDS
+        assert not follower.step()
+        assert shown() == (3, at(5))
+        answer = urllib.request.urlopen(f"http://127.0.0.1:{follower.port}/metrics").read().decode()
+        assert "\nbinlog_warehouse_version 3\n" in answer
+        published = follower.health.published_at
+
+        followed.project.run("build")
+        followed.clock += loop.VERSION_SECONDS
+        assert not follower.step()
+        assert shown() == (4, at(5))
+        assert follower.health.published_at > published
+        assert followed.total() == [{"n": 2, "total": 6}]
 
 
 def test_a_failed_build_is_reported_waited_for_and_tried_again(followed: Followed) -> None:
@@ -280,19 +318,6 @@ def test_health_files_that_cannot_be_written_do_not_end_it(followed: Followed) -
         assert check(folder, failures_allowed=0) is None
 
 
-def test_a_port_or_folder_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
-    files = HealthFiles(tmp_path / "first", Health(), 0)
-    try:
-        for port in (files.port, 70_000):
-            with pytest.raises(HealthError, match=rf"^Port {port} of 127\.0\.0\.1 can't be taken"):
-                HealthFiles(tmp_path / "second", Health(), port)
-    finally:
-        files.close()
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(HealthError, match="The health files can't be written into "):
-        HealthFiles(tmp_path / "file", Health())
-
-
 def test_a_java_that_does_not_end_is_killed_before_the_process_starts_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -426,12 +451,6 @@ def test_the_business_day_is_that_of_the_projects_zone_from_the_first_look_on(
         followed.time = datetime(2026, 3, 2, 5, 1, tzinfo=UTC)
         assert follower.step(), "another business day has begun"
         assert not follower.step()
-
-
-@pytest.mark.parametrize("text", ["03:00Z-05:00Z", "03:00-05:00+08:00", "03:00", "3 to 5"])
-def test_times_that_are_no_window_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="must be two times of the day, got "):
-        loop.window_of(text)
 
 
 def test_a_stop_lets_no_further_node_begin_and_gives_the_lease_back(followed: Followed) -> None:

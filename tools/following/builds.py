@@ -50,11 +50,13 @@ class Published:
         version: its number.
         published_at: UTC.
         stale: relations that it made from older rows of an input.
+        snapshots: stored table -> its snapshot in the version.
     """
 
     version: int
     published_at: datetime
     stale: tuple[str, ...] = ()
+    snapshots: Mapping[str, int] = field(default_factory=dict)
 
 
 class Builds:
@@ -152,12 +154,28 @@ class Builds:
         return of_project.get(name, default)
 
     def published(self) -> Published | None:
-        """The newest version; None where there is none."""
+        """The newest version, whoever has published it; None where there is none."""
         with self.adapter.connection_named("follow"):
-            newest = self.adapter.services.store.newest_version
+            newest = self.adapter.services.store.version()
         if newest is None:
             return None
-        return Published(newest.version, newest.published_at, tuple(newest.stale))
+        stale, snapshots = tuple(newest.stale), newest.snapshots
+        return Published(newest.version, newest.published_at, stale, snapshots)
+
+    def holds_all(self, published: Published, log: Any) -> bool:
+        """Whether a version has all rows that a log has now."""
+        table = f"{log.schema}.{log.alias}"
+        with self.adapter.connection_named("follow"):
+            head = self.adapter.services.warehouse.history(table).head
+        return head is not None and published.snapshots.get(table) == head
+
+    def state_of_versions(self) -> str | None:
+        """What changes with each publication, found without a query; None where there is none."""
+        services = self.adapter.services
+        table = services.warehouse.relation_of(services.store.version_table)
+        with self.adapter.connection_named("follow"):
+            head: str | None = services.commits.head(table)
+        return head
 
     def newest_changes(self, log: Any) -> dict[str, tuple[datetime, int]]:
         """Topic -> time of its newest change (UTC), and how many of its messages were refused,

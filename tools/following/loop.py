@@ -16,7 +16,7 @@ from dbt.adapters.sparksession import interrupts
 from dbt.adapters.sparksession.java_process import java_ended
 from dbt.adapters.sparksession.reading.imported_code import has_edited_imports
 
-from tools.following.builds import Build, BuildError, Builds, one_line
+from tools.following.builds import Build, BuildError, Builds, Published, one_line
 from tools.following.health import Health, HealthFiles, memory_of
 from tools.following.news import (
     Look,
@@ -29,6 +29,7 @@ from tools.following.news import (
 )
 
 LOOK_SECONDS = 1.0
+VERSION_SECONDS = 5.0  # between two looks at what others have published
 BACK_OFF_SECONDS = (5.0, 300.0)  # after the first failed build; at most
 # begin and end, of times of the business day; it may go over midnight
 Window = tuple[time_of_day, time_of_day]
@@ -165,6 +166,8 @@ class Follower:
         self._zone: tzinfo = UTC
         # topic -> time of the newest change that builds have added since the last publication
         self._unpublished: dict[str, datetime] = {}
+        self._versions: str | None = None  # see Builds.state_of_versions, as the health has it
+        self._versions_at = 0.0  # when it was looked at
 
     @property
     def port(self) -> int | None:
@@ -220,6 +223,7 @@ class Follower:
         if code_files(root) != self._code or has_edited_imports(root):
             self._tell("Python code has changed: starting again")
             raise StartAgainError
+        self._note_published()
         if self._failed is not None:
             if files == self._failed and self._clock() < self._try_at:
                 return False
@@ -299,6 +303,40 @@ class Follower:
         self._enter("idle")
         self._tell_cycle(build, before, lag)
 
+    def _note_published(self) -> None:
+        """Now and then between two builds, let the health say what somebody else has published: a
+        build or an operation of a person, or this process' own maintenance."""
+        now = self._clock()
+        if self._parsed is None or now - self._versions_at < VERSION_SECONDS:
+            return
+        self._versions_at = now
+        try:
+            versions = self._builds.state_of_versions()
+            if versions == self._versions:
+                return
+            published = self._builds.published()
+            if published is not None and published.version != self.health.version:
+                self._take_version(published)
+                for log in self._builds.logs():
+                    if self._builds.holds_all(published, log):
+                        self._take_changes(self._builds.newest_changes(log))
+                self._files.write()
+        except Exception:  # the next look or build reports what is wrong
+            return
+        self._versions = versions
+
+    def _take_changes(self, changes: Mapping[str, tuple[datetime | None, int]]) -> None:
+        """Let the health say which changes have come by what somebody else has published.
+
+        Args:
+            changes: see Builds.newest_changes.
+        """
+        for topic, (newest, _) in changes.items():
+            at = None if newest is None else newest.replace(tzinfo=UTC)
+            known = self.health.newest.get(topic)
+            if at is not None and (known is None or at > known):
+                self._take_newest(topic, at)
+
     def _note_arrived(self, build: Build) -> None:
         """Let the health count what a build added to the log, also where it failed behind that: the
         next build publishes it and adds it no second time."""
@@ -319,21 +357,35 @@ class Follower:
     def _take_note(self) -> float | None:
         """Let the health say what a build published; seconds from the newest change that came with
         it to its publication, where there is such a change."""
-        health = self.health
+        versions = self._builds.state_of_versions()
         published = self._builds.published()
         if published is not None:
-            health.version = published.version
-            health.published_at = published.published_at.replace(tzinfo=UTC)
-            health.stale = published.stale
+            self._take_version(published)
+        self._versions = versions
         newest_lag = None
         for topic, at in self._unpublished.items():
-            health.newest[topic] = max(at, health.newest.get(topic, at))
-            if health.published_at is not None:
-                lag = health.lag[topic] = (health.published_at - at).total_seconds()
+            lag = self._take_newest(topic, at)
+            if lag is not None:
                 newest_lag = lag if newest_lag is None else min(lag, newest_lag)
         self._unpublished.clear()
-        health.memory = memory_of(self._processes())
+        self.health.memory = memory_of(self._processes())
         return newest_lag
+
+    def _take_version(self, published: Published) -> None:
+        """Let the health say which version is the newest."""
+        self.health.version = published.version
+        self.health.published_at = published.published_at.replace(tzinfo=UTC)
+        self.health.stale = published.stale
+
+    def _take_newest(self, topic: str, at: datetime) -> float | None:
+        """Let the health say which change of a topic is the newest that is published; seconds from
+        it to its publication."""
+        health = self.health
+        health.newest[topic] = max(at, health.newest.get(topic, at))
+        if health.published_at is None:
+            return None
+        health.lag[topic] = (health.published_at - at).total_seconds()
+        return health.lag[topic]
 
     def _processes(self) -> list[int]:
         """Ids of this process and of its Java."""
