@@ -23,6 +23,7 @@ from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.table_reads import WITHOUT_TABLE, TableReads
 from dbt.adapters.sparksession.session import message_of, own_session, unpersist
 from dbt.adapters.sparksession.session_values import forget_values
+from dbt.adapters.sparksession.table_properties import unheeded_configs
 from dbt.adapters.sparksession.versions.held_lease import LEASE_TABLE, HeldLease
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS
 from dbt.adapters.sparksession.versions.place import Place
@@ -98,6 +99,7 @@ class NodeBuilds:
             return None, Progress(own.session, node.name), unique_id
         if node.resource_type in PUBLISHED_KINDS:
             _check_names(node, self._warehouse.credentials.schema)
+            _warn_of_unheeded(node)
         self._take_reads_of_ephemeral(node)
         self._named_reads.check_named_reads(node)
         self._batches.note_retried_batches(node)
@@ -201,6 +203,16 @@ class NodeBuilds:
             for table in self._warehouse.inputs.plan(unique_id).reads:
                 if table not in self._warehouse.inputs.plan(node.unique_id).reads:
                     self._reads.read_table(model, self._warehouse.relation_of(table), "all")
+
+
+def _warn_of_unheeded(node: Any) -> None:
+    names = unheeded_configs(node.config)
+    if names:
+        logger.warning(
+            f"{node.name}: its config has {', '.join(names)}, which nothing goes by: each table is "
+            "one of Iceberg's in the warehouse's own folder; take that out of the config, and set "
+            "partition_by, sort_by and tblproperties instead."
+        )
 
 
 def _check_names(node: Any, schema: str) -> None:

@@ -46,6 +46,7 @@ from dbt.adapters.sparksession.seeds import Seeds
 from dbt.adapters.sparksession.services import Services
 from dbt.adapters.sparksession.sql import NO_SCHEMA, is_absent, quoted
 from dbt.adapters.sparksession.sql_texts import split_statements
+from dbt.adapters.sparksession.table_properties import TableProperties
 from dbt.adapters.sparksession.versions.candidate import Candidates
 from dbt.adapters.sparksession.versions.compaction import Compaction
 from dbt.adapters.sparksession.versions.copies import Copies
@@ -208,6 +209,11 @@ class SparkSessionAdapter(SparkAdapter):
     def seeds(self) -> Seeds:
         """Seeds and snapshots."""
         return self.services.seeds
+
+    @available_property
+    def table_properties(self) -> TableProperties:
+        """Properties of tables that stand."""
+        return self.services.table_properties
 
     @available_property
     def cut_runs(self) -> CutRuns:

@@ -31,6 +31,7 @@ from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.taken_back import TakenBack
 from dbt.adapters.sparksession.reading.touched_rows import TouchedRows
 from dbt.adapters.sparksession.seeds import Seeds
+from dbt.adapters.sparksession.table_properties import TableProperties
 from dbt.adapters.sparksession.versions.candidate import Candidates
 from dbt.adapters.sparksession.versions.compaction import Compaction
 from dbt.adapters.sparksession.versions.comparison import Comparison
@@ -86,6 +87,7 @@ class Services:
         self.counts = CountModels(warehouse)
         self.declarations = Declarations(warehouse, keyed)
         self.seeds = Seeds(warehouse, reads)
+        self.table_properties = TableProperties(warehouse)
         self.cut_runs = CutRuns(warehouse)
         self.held_constraints = HeldConstraints(warehouse)
 

@@ -39,6 +39,9 @@
     {# what its rows were made by #}
     {%- set redefined = adapter.definitions.changed_definition(model, is_rebuild) -%}
     {%- set is_rebuild = is_rebuild or redefined == 'rebuild' -%}
+    {%- if not is_rebuild -%}
+        {%- do adapter.table_properties.keep_up(model) -%}
+    {%- endif -%}
 
     {# build; dbt lets a materialization itself alone run Python #}
     {%- set select_sql = compiled_code -%}

@@ -65,6 +65,9 @@
         ) -%}
     {%- endif -%}
     {%- set is_rebuild = is_rebuild or redefined == 'rebuild' -%}
+    {%- if not is_rebuild -%}
+        {%- do adapter.table_properties.keep_up(model) -%}
+    {%- endif -%}
 
     {# build #}
     {%- if model['language'] == 'python' -%}

@@ -31,6 +31,9 @@
     {%- set is_taken = (
         adapter.seeds.snapshot_is_taken(model, target_relation, context)
     ) -%}
+    {%- if not is_rebuild -%}
+        {%- do adapter.table_properties.keep_up(model) -%}
+    {%- endif -%}
     {%- if not is_taken -%}
         {%- set strategy = strategy_dispatch(config.get('strategy'))(
             model, 'snapshotted_data', 'source_data', model['config'], not is_rebuild
