@@ -23,7 +23,7 @@ from dbt.adapters.sparksession.declared.key_filters import KeyFilters
 from dbt.adapters.sparksession.declared.streams import StreamModels
 from dbt.adapters.sparksession.declared.window_models import WindowModels
 from dbt.adapters.sparksession.flags import CutRuns
-from dbt.adapters.sparksession.iceberg.transforms import Transform
+from dbt.adapters.sparksession.iceberg.transforms import Transform, partition_text
 from dbt.adapters.sparksession.java_process import java_ended
 from dbt.adapters.sparksession.keyed.tables import KeyedTables
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
@@ -298,6 +298,12 @@ class SparkSessionAdapter(SparkAdapter):
     def java_ended(self) -> str | None:
         """Why Spark's Java has ended, as a sentence; None while it runs."""
         return java_ended()
+
+    @available
+    def partition_texts(self, partition_by: str | list[str]) -> list[str]:
+        """What stands in `partitioned by`, from a model's `partition_by`."""
+        given = [partition_by] if isinstance(partition_by, str) else partition_by
+        return list(map(partition_text, given))
 
     @available
     def partition_values(self, partition_by: str | list[str]) -> list[str]:

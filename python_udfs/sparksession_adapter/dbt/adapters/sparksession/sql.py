@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
+PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)  # a name that needs no backticks
 NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NoSuchNamespaceException", "Namespace does not exist")
 NO_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTableException", "VIEW_NOT_FOUND")
 
@@ -66,3 +68,12 @@ def unquoted(name: str) -> str:
     """
     is_quoted = len(name) > 2 and name.startswith("`") and name.endswith("`")
     return name[1:-1].replace("``", "`") if is_quoted else name
+
+
+def column_sql(name: str) -> str:
+    """A column's name as SQL: as it is, in backticks where it needs them.
+
+    >>> column_sql("at"), column_sql("at it"), column_sql("`at it`")
+    ('at', '`at it`', '`at it`')
+    """
+    return name if PLAIN.fullmatch(name) else quoted(unquoted(name))

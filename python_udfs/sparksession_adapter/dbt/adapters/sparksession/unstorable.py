@@ -6,6 +6,7 @@ import re
 
 OF_LATER_FORMATS = re.compile(r"Invalid type for (\S+): (.+) is not supported until v\d")
 INTERVAL = re.compile(r"Not a supported type: (interval .+)")
+PARTITIONED = re.compile(r"Cannot partition by non-primitive source field: (.+)")
 WITHOUT_TYPE = "unknown"  # Iceberg's word for the type of a bare null
 
 
@@ -25,6 +26,12 @@ string), and store other types as text, as by to_json(..).'
         return (
             f"A table holds no column of these types: {', '.join(found)}; cast a null, as in "
             "cast(null as string), and store other types as text, as by to_json(..)."
+        )
+    partitioned = PARTITIONED.search(text)
+    if partitioned is not None:
+        return (
+            f"No table is partitioned by a column of the type {partitioned[1].strip()}; let "
+            "partition_by name columns of single values, which the query may make of it."
         )
     interval = INTERVAL.search(text)
     if interval is None:

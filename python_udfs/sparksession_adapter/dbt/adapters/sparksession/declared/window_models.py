@@ -15,6 +15,7 @@ from dbt.adapters.sparksession.declared.windows import (
     STRATEGY,
     Window,
     WindowError,
+    as_sql,
     read_window,
     spans_condition,
 )
@@ -24,7 +25,7 @@ from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.session_values import zone_of
-from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.sql import quoted, unquoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
@@ -56,10 +57,11 @@ class WindowModels:
             problems = self._window_problems(model, window, rows, types)
             if problems:
                 raise WindowError(form, problems)
+            window = read_window(given | as_sql(window))
         except WindowError as exc:
             raise CompilationError(str(exc)) from exc
-        kinds = {name: types[name] for name in window.key}
-        return replace(window, time_type=types[window.time], key_types=kinds)
+        kinds = {name: types[name] for name in window.key_names}
+        return replace(window, time_type=types[unquoted(window.time)], key_types=kinds)
 
     def _is_unknown(self, model: Node, rows: Relation) -> bool:
         """Whether the columns of the rows are still unknown."""
@@ -78,7 +80,7 @@ class WindowModels:
             return [f"{name}: there is no such table or view; build it first"]
         problems = [
             f"{name}: there is no column {column}; it has {', '.join(types)}"
-            for column in (window.time, *window.key)
+            for column in (unquoted(window.time), *window.key_names)
             if column not in types
         ]
         taken = [column for column in (START, END, DATE) if column in types]

@@ -26,7 +26,7 @@ from dbt.adapters.sparksession.declared.window_zones import (
 from dbt.adapters.sparksession.edges import Given, Json, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES
 from dbt.adapters.sparksession.reading.ranges import values_of
-from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.sql import column_sql, literal, unquoted
 from dbt.adapters.sparksession.yaml_fields import (
     Columns,
     Condition,
@@ -149,11 +149,11 @@ class Window:
 
     Attributes:
         form: tumble, slide, cumulate, session or window_rejects.
-        time: column of the event time.
+        time: column of the event time, as SQL.
         time_type: its Spark type; "" where that is unknown.
         size: length of a window; of a session the gap that ends it.
         part: length of a slide or of a step; else that of the size.
-        key: columns of a session's key; () where all rows are of one.
+        key: columns of a session's key, as SQL; () where all rows are of one.
         key_types: their types, where known.
         zone: in which days begin.
         where: SQL condition on the rows; "" for none.
@@ -219,7 +219,12 @@ class Window:
     @property
     def unit(self) -> tuple[str, ...]:
         """Columns that distinguish its windows."""
-        return (*self.key, START, END)
+        return (*self.key_names, START, END)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of the key's columns."""
+        return tuple(map(unquoted, self.key))
 
     @property
     def near(self) -> list[Json]:
@@ -472,6 +477,12 @@ def read_window(given: Settings) -> Window:
     if problems:
         raise WindowError(form, problems)
     return window
+
+
+def as_sql(window: Window) -> Json:
+    """The arguments of a window that name columns, with backticks where a name needs them."""
+    named = {"time": column_sql(window.time)}
+    return named | {"key": list(map(column_sql, window.key))} if window.key else named
 
 
 def spans_condition(low_column: str, high_column: str, spans: Sequence[tuple[str, str]]) -> str:

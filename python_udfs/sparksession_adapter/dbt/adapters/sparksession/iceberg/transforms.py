@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.sql import quoted, unquoted
 
 _HASHED = ("int", "bigint", "decimal", "string", "date", "timestamp", "timestamp_ntz", "binary")
 _TIMES = ("timestamp", "timestamp_ntz")
@@ -22,6 +22,7 @@ TYPES = {
 }
 NUMBERED = ("bucket", "truncate")
 EXAMPLES = "bucket(8, id), truncate(1000, id), days(time), id"
+ODD = re.compile(r"[^\w.]", re.ASCII)  # in a name that Spark takes in backticks alone
 _TEXT = re.compile(r"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?([^(),]+?)\s*\)|([^(),]+))", re.ASCII)
 
 
@@ -48,7 +49,8 @@ class Transform:
         found = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is not None:
             function, number, column, plain = found.groups()
-            transform = cls(function or "", plain or column, int(number) if number else None)
+            named = unquoted((plain or column).strip())
+            transform = cls(function or "", named, int(number) if number else None)
             # a width or a count of 0 is refused like a missing number
             if transform.function in TYPES and bool(transform.number) == (
                 transform.function in NUMBERED
@@ -82,3 +84,26 @@ class Transform:
     def _text(self, function: str, column: str) -> str:
         number = f"{self.number}, " if self.number else ""
         return f"{function}({number}{column})" if function else column
+
+
+def partition_text(text: Any) -> str:
+    """An entry of a model's `partition_by` as it stands in `partitioned by`: as it is, with
+    backticks where the name of its column needs them.
+
+    >>> partition_text("a-b"), partition_text("bucket(8, my id)"), partition_text("s.field")
+    ('`a-b`', 'bucket(8, `my id`)', 's.field')
+    """
+    try:
+        transform = Transform.read(text)
+    except ValueError:
+        return str(text)
+    return transform.partition if ODD.search(transform.column) else str(text)
+
+
+def partition_column(name: str) -> str:
+    """A partition column, or a struct's field, as SQL: in backticks where it needs them.
+
+    >>> partition_column("day"), partition_column("a-b"), partition_column("`a-b`")
+    ('day', '`a-b`', '`a-b`')
+    """
+    return quoted(unquoted(name)) if ODD.search(name) else name

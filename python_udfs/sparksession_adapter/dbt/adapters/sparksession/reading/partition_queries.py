@@ -31,6 +31,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     takes_some,
     without_cast,
 )
+from dbt.adapters.sparksession.sql import unquoted
 from sqlglot import exp
 
 __all__ = ["UnreadableQuery", "problem_of_partitions"]
@@ -79,7 +80,7 @@ def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | 
     if tree is None:
         return None
     try:
-        name = by.lower()
+        name = unquoted(by).lower()
         columns = CarryingReader(name).columns_of(tree, {})
         if columns is None:
             return None

@@ -21,6 +21,7 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     period_starts,
     periods_predicate,
 )
+from dbt.adapters.sparksession.iceberg.transforms import partition_column
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.read_plans import (
     ASKED_PROPERTY,
@@ -109,6 +110,7 @@ class PartitionReads:
             CompilationError: the model can't be right that way.
         """
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
+        column = partition_column(column)
         days = self._asked(model_id, "changed_partitions", column, asked, request)
         call = ("changed_partitions", f"by='{column}'")
         pinned = self._read_by_partition(model, relation, call, context)
@@ -176,6 +178,7 @@ class PartitionReads:
         Rows without a day are in no period: where they are asked for, those that the model has go.
         """
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
+        by, into = partition_column(by), partition_column(into)
         days = self._asked(model_id, "closed_periods", by, asked, request)
         table = relation.name_only.render()
         call = ("closed_periods", table, f"by='{by}'", f"period='{period}'", f"into='{into}'")

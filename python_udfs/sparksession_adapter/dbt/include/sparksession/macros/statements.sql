@@ -18,6 +18,14 @@
     {%- endif -%}
 {%- endmacro %}
 
+{# As dbt-spark's; a name that needs backticks gets them. #}
+{% macro sparksession__partition_cols(label, required=false) -%}
+    {%- set by = config.get('partition_by') -%}
+    {%- if by -%}
+        {{ label }} ({{ adapter.partition_texts(by) | join(', ') }})
+    {%- endif -%}
+{%- endmacro %}
+
 {#
     The query's rows in the order in which they should lie in the files: by partition, then by
     config `sort_by`. A file then holds a narrow range of the first column, so that a read of one
