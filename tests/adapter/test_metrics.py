@@ -345,3 +345,68 @@ def test_a_wrong_declaration_names_every_problem(project: DbtProject) -> None:
         "measure visits: lg_k must be a whole number from 4 to 21, got 40",
     ):
         assert part in output
+
+
+OF_VALUES = """
+    {{{{ config(materialized='{kind}'{more}) }}}}
+    -- the rows ( of a metric
+    with
+    values_of_rows as (select * from values {rows} as t(v)),
+    events as (select timestamp '2026-03-01 12:00:00' as at, 1 as sign, v from values_of_rows),
+    metric as ({{{{ metric_rows({{
+        'time': 'at', 'grains': ['1d'],
+        'measures': {{
+            'n': {{'aggregate': 'count'}},
+            'uv': {{'aggregate': '{aggregate}', 'column': 'v'}},
+        }},
+    }}, from_cte='events') }}}})
+    select n, uv, cut_date from metric
+"""
+# values that a column's texts don't tell apart, or tell apart though they are equal
+WITHOUT_TEXTS = {
+    "array<string>": "array('a, b'), array('a', 'b')",
+    "struct<a:string>": "named_struct('a', 'null'), named_struct('a', null)",
+    "map<int,int>": "map(1, 1, 2, 2), map(2, 2, 1, 1)",
+    "double": "0.0d, -0.0d",
+    "float": "float('NaN'), float(-0.0)",
+}
+WITH_TEXTS = {
+    "binary": ("X'FF', X'FE', X'FF'", 2),
+    "decimal": ("1.0, 1.00, 2", 2),
+    "string": ("('a'), ('A'), (' a'), (null)", 3),
+    "boolean": ("(true), (false), (null)", 2),
+    "times": ("timestamp '2026-03-01', timestamp '2026-03-01 00:00:00.000001'", 2),
+}
+
+
+def test_values_are_counted_by_texts_that_tell_them_apart_or_refused(project: DbtProject) -> None:
+    incremental = ", incremental_strategy='replace_all'"
+    refused = {
+        f"refused_{number}": (kind, values)
+        for number, (kind, values) in enumerate(WITHOUT_TEXTS.items())
+    }
+    files = {
+        name: OF_VALUES.format(
+            kind="incremental" if place % 2 else "table",
+            more=incremental if place % 2 else "",
+            rows=values,
+            aggregate=("count_distinct", "hll", "theta")[place % 3],
+        )
+        for place, (name, (_, values)) in enumerate(refused.items())
+    }
+    files |= {
+        f"counted_{name}": OF_VALUES.format(
+            kind="table", more="", rows=values, aggregate="count_distinct"
+        )
+        for name, (values, _) in WITH_TEXTS.items()
+    }
+    project.write({f"models/{name}.sql": text for name, text in files.items()})
+    variables = {"business_zone": ZONE} | BOUNDS
+    results = project.run("run", "--select", *files, vars=variables, expect_ok=False).results
+    for name, (kind, _) in refused.items():
+        message = results[name].message
+        assert f"{name}: its metric tells the distinct values of a column apart by " in message
+        assert f"v is {kind}, and " in message
+    assert {results[f"counted_{name}"].message for name in WITH_TEXTS} == {"+1 rows"}
+    for name, (_, count) in WITH_TEXTS.items():
+        assert project.column(f"select uv from dw.counted_{name}") == [count], name

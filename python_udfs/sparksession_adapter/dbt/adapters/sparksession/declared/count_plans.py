@@ -149,6 +149,9 @@ METRIC_AGGREGATES: dict[str, type[MetricMeasure]] = {
     "theta": MetricSketch,
 }
 
+# those that tell the values of a column apart
+VALUE_AGGREGATES = ("count_distinct", "hll", "theta")
+
 
 def change_of(measure: str) -> str:
     """Column of a level (days, months, years) that holds the net changes of a measure.

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
 
-from dbt.adapters.sparksession.declared.count_plans import count_plan, metric_plan
+from dbt.adapters.sparksession.declared.count_plans import (
+    VALUE_AGGREGATES,
+    count_plan,
+    metric_plan,
+)
 from dbt.adapters.sparksession.declared.declarations import checked
 from dbt.adapters.sparksession.edges import Given, Json, Node
 from dbt.adapters.sparksession.inputs import sql_mark
@@ -13,8 +18,22 @@ from dbt.adapters.sparksession.keyed.tables import (
     stored_table_of,
 )
 from dbt.adapters.sparksession.read_plans import COUNTED_PROPERTY
+from dbt.adapters.sparksession.sql_texts import QUOTED, without_comments
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
+
+# the rows of a metric, in the SQL that metric_rows writes
+ROWS_OF_METRIC = re.compile(
+    r"\bfrom (\S+)\s+lateral view explode\(array\([^)]*\)\) dimension_sets\b"
+)
+PARENTHESES = re.compile(QUOTED + r"|[()]", re.DOTALL)
+BEGINS_WITH = re.compile(r"\s*with\b", re.IGNORECASE)
+SELECTS = re.compile(r"\s*select\b", re.IGNORECASE)
+# types of which several values have one text, or a value several
+WITHOUT_TEXTS = {
+    **dict.fromkeys(("array", "map", "struct"), "several values may have one text"),
+    **dict.fromkeys(("float", "double"), "0.0 and -0.0 are one value of two texts"),
+}
 
 
 class CountModels:
@@ -69,3 +88,56 @@ class CountModels:
         self._warehouse.inputs.note(model["unique_id"], counts=counts)
         properties = {COUNTED_PROPERTY: json.dumps(counts)}
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
+
+    def check_values(self, model: Node, sql: str) -> None:
+        """Look at the types of the columns whose distinct values a metric counts: it tells values
+        apart by their texts.
+
+        Args:
+            sql: the model's compiled SQL.
+
+        Raises:
+            CompilationError: a column is of a type whose texts don't tell its values apart.
+        """
+        columns = sorted(set(self._counted_values(model)))
+        sql = without_comments(sql)
+        rows = ROWS_OF_METRIC.search(sql) if columns else None
+        named = _with_clause(sql) if rows is not None else None
+        if rows is None or named is None:
+            return
+        listed = ", ".join(f"{column} as value_{place}" for place, column in enumerate(columns))
+        schema = self._warehouse.session().sql(f"{named}select {listed} from {rows[1]}").schema
+        problems = [
+            f"{column} is {kind.simpleString()}, and {WITHOUT_TEXTS[kind.typeName()]}"
+            for column, kind in zip(columns, (field.dataType for field in schema), strict=True)
+            if kind.typeName() in WITHOUT_TEXTS
+        ]
+        if problems:
+            raise CompilationError(
+                f"{model['name']}: its metric tells the distinct values of a column apart by their "
+                f"texts ({'; '.join(problems)}); give it a column of another type, such as "
+                "to_json(..), or a decimal."
+            )
+
+    def _counted_values(self, model: Node) -> Iterator[str]:
+        """Columns whose distinct values the metrics of a model count."""
+        if self._warehouse.credentials.offline:
+            return
+        for count in self._warehouse.inputs.plan(model["unique_id"]).counts:
+            for measure in count.get("metric", {}).get("measures", {}).values():
+                if measure["aggregate"] in VALUE_AGGREGATES:
+                    yield measure["column"]
+
+
+def _with_clause(sql: str) -> str | None:
+    """The common table expressions that a query begins with; None where it doesn't.
+
+    >>> _with_clause("with a as (select ')' as x), b as (select 1) select * from b")
+    "with a as (select ')' as x), b as (select 1) "
+    """
+    depth = 0
+    for found in PARENTHESES.finditer(sql) if BEGINS_WITH.match(sql) else ():
+        depth += (found[0] == "(") - (found[0] == ")")
+        if depth == 0 and found[0] == ")" and SELECTS.match(sql, found.end()):
+            return f"{sql[: found.end()]} "
+    return None

@@ -94,6 +94,7 @@
         {%- set select_sql = compiled_code -%}
     {%- endif -%}
 
+    {%- do adapter.counts.check_values(model, select_sql) -%}
     {%- do adapter.batches.record_batch(model, is_rebuild) -%}
     {%- set keeps_rows = not is_rebuild and strategy_name != 'replace_all' -%}
     {%- do _check_held_rows(target_relation if keeps_rows else none) -%}

@@ -30,6 +30,7 @@
     {%- else -%}
         {%- set select_sql = compiled_code -%}
     {%- endif -%}
+    {%- do adapter.counts.check_values(model, select_sql) -%}
     {% do _drop_if_other_kind(existing_relation, 'table') %}
     {%- call statement('main') -%}
         {#- it may be merged into later, which takes for granted that each key has one row -#}
