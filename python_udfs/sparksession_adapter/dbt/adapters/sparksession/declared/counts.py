@@ -21,6 +21,8 @@ from dbt.adapters.sparksession.read_plans import COUNTED_PROPERTY
 from dbt.adapters.sparksession.sql_texts import QUOTED, without_comments
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 # the rows of a metric, in the SQL that metric_rows writes
 ROWS_OF_METRIC = re.compile(
@@ -106,7 +108,10 @@ class CountModels:
         if rows is None or named is None:
             return
         listed = ", ".join(f"{column} as value_{place}" for place, column in enumerate(columns))
-        schema = self._warehouse.session().sql(f"{named}select {listed} from {rows[1]}").schema
+        try:
+            schema = self._warehouse.session().sql(f"{named}select {listed} from {rows[1]}").schema
+        except (PySparkException, Py4JError):  # the statement that makes the rows reports it
+            return
         problems = [
             f"{column} is {kind.simpleString()}, and {WITHOUT_TEXTS[kind.typeName()]}"
             for column, kind in zip(columns, (field.dataType for field in schema), strict=True)
