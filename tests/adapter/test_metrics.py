@@ -362,7 +362,7 @@ OF_VALUES = """
     }}, from_cte='events') }}}})
     select n, uv, cut_date from metric
 """
-# values that a column's texts don't tell apart, or tell apart though they are equal
+# values of one text, and equal values of two texts
 WITHOUT_TEXTS = {
     "array<string>": "array('a, b'), array('a', 'b')",
     "struct<a:string>": "named_struct('a', 'null'), named_struct('a', null)",
@@ -379,7 +379,9 @@ WITH_TEXTS = {
 }
 
 
-def test_values_are_counted_by_texts_that_tell_them_apart_or_refused(project: DbtProject) -> None:
+def test_values_that_have_no_text_of_their_own_are_not_counted_by_texts(
+    project: DbtProject,
+) -> None:
     incremental = ", incremental_strategy='replace_all'"
     refused = {
         f"refused_{number}": (kind, values)
@@ -405,7 +407,7 @@ def test_values_are_counted_by_texts_that_tell_them_apart_or_refused(project: Db
     results = project.run("run", "--select", *files, vars=variables, expect_ok=False).results
     for name, (kind, _) in refused.items():
         message = results[name].message
-        assert f"{name}: its metric tells the distinct values of a column apart by " in message
+        assert f"{name}: its metric compares the values of a column by their texts (" in message
         assert f"v is {kind}, and " in message
     assert {results[f"counted_{name}"].message for name in WITH_TEXTS} == {"+1 rows"}
     for name, (_, count) in WITH_TEXTS.items():

@@ -92,14 +92,15 @@ class CountModels:
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
 
     def check_values(self, model: Node, sql: str) -> None:
-        """Look at the types of the columns whose distinct values a metric counts: it tells values
-        apart by their texts.
+        """Look at the types of the columns whose distinct values a metric counts: it compares
+        them by their texts.
 
         Args:
             sql: the model's compiled SQL.
 
         Raises:
-            CompilationError: a column is of a type whose texts don't tell its values apart.
+            CompilationError: of a column's type equal texts may be of different values, or the
+                other way round.
         """
         columns = sorted(set(self._counted_values(model)))
         sql = without_comments(sql)
@@ -119,8 +120,8 @@ class CountModels:
         ]
         if problems:
             raise CompilationError(
-                f"{model['name']}: its metric tells the distinct values of a column apart by their "
-                f"texts ({'; '.join(problems)}); give it a column of another type, such as "
+                f"{model['name']}: its metric compares the values of a column by their texts "
+                f"({'; '.join(problems)}); give it a column of another type, such as "
                 "to_json(..), or a decimal."
             )
 
