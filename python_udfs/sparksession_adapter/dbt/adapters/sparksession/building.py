@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -99,7 +100,7 @@ class NodeBuilds:
             return None, Progress(own.session, node.name), unique_id
         if node.resource_type in PUBLISHED_KINDS:
             _check_names(node, self._warehouse.credentials.schema)
-            _warn_of_unheeded(node)
+            _check_layout(node)
         self._take_reads_of_ephemeral(node)
         self._named_reads.check_named_reads(node)
         self._batches.note_retried_batches(node)
@@ -205,7 +206,18 @@ class NodeBuilds:
                     self._reads.read_table(model, self._warehouse.relation_of(table), "all")
 
 
-def _warn_of_unheeded(node: Any) -> None:
+def _check_layout(node: Any) -> None:
+    """Warn of configs that nothing goes by.
+
+    Raises:
+        DbtRuntimeError: its tblproperties are no mapping.
+    """
+    properties = node.config.get("tblproperties")
+    if properties and not isinstance(properties, Mapping):
+        raise DbtRuntimeError(
+            f"tblproperties of {node.name} must be a mapping of names to values, such as "
+            f"{{'write.parquet.compression-codec': 'gzip'}}, got {properties!r}."
+        )
     names = unheeded_configs(node.config)
     if names:
         logger.warning(

@@ -197,6 +197,41 @@ class Declarations:
                 )
         return found
 
+    @staticmethod
+    def updated_columns(
+        model: str, updated: Given, excluded: Given, columns: Sequence[str]
+    ) -> list[str]:
+        """The columns that a merge updates, as SQL: none where all are excluded, so that rows which
+        are there stay as they are.
+
+        Args:
+            updated, excluded: the model's merge_update_columns and merge_exclude_columns; names may
+                stand in backticks or not.
+            columns: that the model's query gives.
+
+        Raises:
+            CompilationError: its query gives no such column, or both are given.
+        """
+        known = {name.lower(): quoted(name) for name in columns}
+        if updated and excluded:
+            raise CompilationError(
+                f"{model} has merge_update_columns and merge_exclude_columns; take one of them."
+            )
+        config = "merge_update_columns" if updated else "merge_exclude_columns"
+        given = updated or excluded or []
+        chosen: dict[str, str] = {}
+        for name in [given] if isinstance(given, str) else given:
+            plain = unquoted(str(name)).lower()
+            if plain not in known and not (updated and plain.partition(".")[0] in known):
+                raise CompilationError(
+                    f"{model}: its query gives no column {name}, which its {config} names; it "
+                    f"gives {', '.join(columns)}."
+                )
+            chosen[plain] = known.get(plain, str(name))
+        if updated:
+            return list(chosen.values())
+        return [name for plain, name in known.items() if plain not in chosen]
+
     def chain_plan(self, declared: Given) -> Json:
         """The declaration of a log's chain as a plan, see chain_plans.py.
 

@@ -361,12 +361,12 @@
     ) -%}
     {%- set names = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
     {%- do _warn_of_rows_left_out(arg_dict, keys) -%}
-    {# dbt-spark shows `all` as none #}
-    {%- set update_columns = get_merge_update_columns(
+    {%- set update_columns = adapter.declarations.updated_columns(
+        model.name,
         config.get('merge_update_columns'),
         config.get('merge_exclude_columns'),
-        arg_dict['dest_columns'],
-    ) or names -%}
+        arg_dict['dest_columns'] | map(attribute='name') | list,
+    ) -%}
     {%- set on -%}
         {%- for key in keys %}
         {{ 'and ' if not loop.first }}dbt_internal_source.{{ key }} <=> dbt_internal_dest.{{ key }}
@@ -383,10 +383,12 @@
     {%- if arg_dict.get('gone_when') %}
     when matched and {{ arg_dict['gone_when'] }} then delete
     {%- endif %}
+    {%- if update_columns %}
     when matched then update set
         {%- for name in update_columns %}
         {{ name }} = dbt_internal_source.{{ name }}{{ ',' if not loop.last }}
         {%- endfor %}
+    {%- endif %}
     when not matched
         {{- ' and not coalesce(' ~ arg_dict['gone_when'] ~ ', false)' if arg_dict.get('gone_when') }} then insert ({{ names | join(', ') }})
     values (
