@@ -175,6 +175,22 @@ def test_a_null_beside_the_images_is_no_value_of_a_column(name: str) -> None:
     assert decoded(LAYOUT, [*[ROW] * 99, text]).get(99, row) == row
 
 
+def test_a_null_behind_a_brace_in_a_text_is_of_the_texts_object(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = '"old":{"note":"}","seen_at":null}', '"note":"}","more":"}}","seen_at":null,'
+    text = ROW.replace('"old":{"small":1}', texts[0]).replace('"note":"paid",', texts[1])
+    text = text.replace(',"seen_at":"2026-03-01 00:18:09.062"', "")
+    [found] = decoded(LAYOUT, [text]).values()
+    assert found["changes"] == [] and found["before"]["seen_at"] is None
+    text = text.replace('"seen_at":null,"day"', '"day"')
+    text = text.replace('"day":', '"seen_at":"2026-03-01 00:18:09.062","day":')
+    [found] = decoded(LAYOUT, [text]).values()
+    assert found["changes"] == ["seen_at"] and found["before"]["seen_at"] is None
+    by_structure(monkeypatch)
+    assert decoded(LAYOUT, [text]) == {0: found}
+
+
 @pytest.mark.parametrize("name", BLANKS)
 def test_blanks_hide_nothing_where_all_members_are_read(
     monkeypatch: pytest.MonkeyPatch, name: str
