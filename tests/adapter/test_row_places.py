@@ -113,3 +113,27 @@ def test_a_schema_names_the_columns_with_their_ids(made: DbtProject) -> None:
         (1, "id"),
         (2, "v"),
     ]
+
+
+def test_the_new_rows_of_a_python_model_have_places(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    code = """
+        from dbt.adapters.sparksession.row_places import row_places
+        from pyspark.sql import functions as F
+
+        def model(dbt, session):
+            dbt.config(materialized="incremental", incremental_strategy="append")
+            rows = dbt.new_rows(dbt.source("src", "x"))
+            places = row_places(rows.where("id > 0"), ["id"])
+            found = -1 if places is None else places.frame.count()
+            return rows.withColumn("places", F.lit(found))
+    """
+    made = project_with_source(
+        make_project, {"models/m.py": code}, "insert into src.x values (1, 10), (2, 20)"
+    )
+    made.run("run")
+    made.query("insert into src.x values (3, 30)")
+    made.run("run")
+    rows = made.query("select id, places from dw.m order by id")
+    assert [tuple(row.values()) for row in rows] == [(1, 2), (2, 2), (3, 1)]

@@ -232,8 +232,10 @@ class TableReads:
                 f"new_rows: {table} is a view, and a Python model reads the new rows of tables "
                 "only. Take them of the table below the view."
             )
-        reading = self.read_table(model, relation, "new" if incremental else "all")
-        return self._warehouse.session().sql(f"select * from {reading.text}")
+        rows = self.read_table(model, relation, "new" if incremental else "all").text
+        # not a query within a query: Spark knows where rows lie that come from a table alone
+        query = rows[1:-1] if rows.startswith("(") else f"select * from {rows}"
+        return self._warehouse.session().sql(query)
 
     def read(
         self,
