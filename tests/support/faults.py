@@ -263,7 +263,7 @@ WORKER_FAULTS = (
     Fault(
         "decimals have negative exponents",
         IN_WORKERS + "parsing.py",
-        "if any(map(has_decimal, schema.types)):",
+        "if len(odd):",
         "if False:",
         "tests/ingestion/fast -k 'guards and exponent'",
     ),
@@ -718,7 +718,7 @@ WORKER_FAULTS = (
     Fault(
         "decimals have negative exponents where quotes are counted",
         IN_WORKERS + "counted.py",
-        "if any(map(has_decimal, schema.types)):",
+        "if len(exponents):",
         "if False:",
         "tests/ingestion/fast -k 'guards and exponent'",
     ),

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from python_udfs.ingestion.fast.exponents import decimal_names, negative_exponents
+from python_udfs.ingestion.fast.exponents import negative_exponents
 from python_udfs.ingestion.fast.lines import (
     CLOSE,
     COLON,
@@ -30,7 +30,7 @@ from python_udfs.ingestion.fast.lines import (
     quotes_of,
     rows_at,
 )
-from python_udfs.ingestion.fast.parsing import all_members, has_decimal
+from python_udfs.ingestion.fast.parsing import all_members
 
 # a smaller share of proven lines shows that the producer writes them otherwise
 LEAST_PROVEN = 0.98
@@ -84,15 +84,14 @@ def counted_lines(
     if not len(kept):
         return None
     found = quotes_of(lines)
-    if any(map(has_decimal, schema.types)):
+    exponents = negative_exponents(found.bytes, schema)
+    if len(exponents):
         odd = np.zeros(len(kept), bool)
-        exponents = negative_exponents(found.bytes, set(decimal_names(schema)))
         odd[rows_at(found.begin, exponents)] = True
-        if odd.any():
-            kept, lines = kept[~odd], lines.filter(pa.array(~odd))
-            if not len(kept):
-                return None
-            found = quotes_of(lines)
+        kept, lines = kept[~odd], lines.filter(pa.array(~odd))
+        if not len(kept):
+            return None
+        found = quotes_of(lines)
     read = all_members(lines, schema)
     if read is None or not _is_flat(read, schema, has_others):
         return None

@@ -30,24 +30,28 @@ _ESCAPE = np.frombuffer(b"u00", np.uint8)
 _SIGNS = [int.from_bytes(f"{sign:02x}".encode(), "big") for sign in b"+-.0123456789eE"]
 
 
-def decimal_names(schema: pa.Schema | pa.StructType) -> Iterator[bytes]:
+def _decimal_names(schema: pa.Schema | pa.StructType) -> Iterator[bytes]:
     """The names of the members that are read as decimals, however deep they are."""
     for field in schema:
         if pa.types.is_decimal(field.type):
             yield field.name.encode()
         elif pa.types.is_list(field.type):
-            yield from decimal_names(pa.struct([field.type.value_field]))
+            yield from _decimal_names(pa.struct([field.type.value_field]))
         elif pa.types.is_struct(field.type):
-            yield from decimal_names(field.type)
+            yield from _decimal_names(field.type)
 
 
-def negative_exponents(text: np.ndarray, names: Collection[bytes]) -> np.ndarray:
-    """Places, int64, in the lines that may have a decimal with a negative exponent.
+def negative_exponents(text: np.ndarray, schema: pa.Schema) -> np.ndarray:
+    """Places, int64, in the lines that may have a decimal with a negative exponent; none where no
+    member is read as a decimal.
 
     Args:
         text: bytes of lines that each begin with a brace, PADDING behind them.
-        names: of the members that are read as decimals.
+        schema: members that are read.
     """
+    names = set(_decimal_names(schema))
+    if not names:
+        return np.arange(0)
     minus = np.flatnonzero(text == MINUS)
     before = _before(text, minus[(text[minus - 1] | CASE) == LETTER_E] - 2, OF_NUMBER)
     place = _before(text, before, _BLANK)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from python_udfs.ingestion.fast.exponents import decimal_names, negative_exponents
+from python_udfs.ingestion.fast.exponents import negative_exponents
 from python_udfs.ingestion.fast.lines import Lines
 
 # lines of a block that may be looked for, one by one, before its rest is given up
@@ -30,8 +30,9 @@ def parsed(
         numbers: of the lines that are to be read, in order.
         schema: members that are read; others are passed over.
     """
-    if any(map(has_decimal, schema.types)):
-        numbers = np.setdiff1d(numbers, _rows_with_negative_exponents(lines, schema))
+    odd = _rows_with_negative_exponents(lines, schema)
+    if len(odd):
+        numbers = np.setdiff1d(numbers, odd)
         if not len(numbers):
             return numbers, None
     texts = lines.texts
@@ -85,7 +86,7 @@ def all_members(texts: pa.StringArray, schema: pa.Schema) -> pa.StructArray | No
 
 def _rows_with_negative_exponents(lines: Lines, schema: pa.Schema) -> np.ndarray:
     """Numbers of the lines, int64, that may have a decimal with a negative exponent."""
-    places = negative_exponents(lines.bytes, set(decimal_names(schema)))
+    places = negative_exponents(lines.bytes, schema)
     # behind the last name before it: at places of no number it is another name of the same line
     return lines.row[np.searchsorted(lines.begin, places, side="right") - 1]
 
@@ -94,13 +95,6 @@ def _options(schema: pa.Schema, of_others: str) -> pj.ParseOptions:
     return pj.ParseOptions(
         explicit_schema=schema, unexpected_field_behavior=of_others, newlines_in_values=False
     )
-
-
-def has_decimal(kind: pa.DataType) -> bool:
-    """Whether a type, or one within it, is a decimal's."""
-    if pa.types.is_decimal(kind):
-        return True
-    return any(has_decimal(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _read(texts: pa.StringArray, options: pj.ParseOptions) -> pa.StructArray | None:

@@ -76,8 +76,7 @@ def _table_of(frame: DataFrame) -> Foreign:
     given = [(column.name(), stored.get(_identity(column))) for column in _each(plan.output())]
     if any(name != of_table for name, of_table in given):
         return None
-    table = relation.table()
-    return table.table() if hasattr(table, "table") else None
+    return relation.table().table()
 
 
 def _identity(column: Foreign) -> tuple[int, str]:
