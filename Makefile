@@ -83,7 +83,7 @@ new-table: setup
 	@$(BIN)/python -m tools new-table "$(TABLE)"
 
 test: setup
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --in-turn
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --in-turn --timeout 900
 
 test-fast: setup
 	$(BIN)/python -m pytest -m "not process and not slow and not soak and not live"
