@@ -30,7 +30,6 @@ from python_udfs.ingestion.formats.envelope import (
     ROW_OPS,
     TABLE_OPS,
     of_table,
-    of_topics,
     row_changes,
 )
 from python_udfs.ingestion.formats.registry import (
@@ -56,6 +55,7 @@ from python_udfs.ingestion.log.names import (
 from python_udfs.ingestion.log.order import LogOrder
 from python_udfs.ingestion.log.redeclared import check_held, refused_before, without_refused
 from python_udfs.ingestion.tables.log_resets import placed
+from python_udfs.ingestion.tables.topics import of_topics
 from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
 from python_udfs.ingestion.typed.loads import before_the_log, load_rows, with_rest

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, ValidationError
 
 from python_udfs.ingestion.formats import maxwell
-from python_udfs.ingestion.formats.envelope import of_topics
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.tables.log_resets import FILES_OF_A_LOG, LogReset, log_resets, placed
+from python_udfs.ingestion.tables.topics import of_topics
 from python_udfs.servers.errors import ServerError
 from python_udfs.servers.mysql import (
     COMMIT_SECONDS,

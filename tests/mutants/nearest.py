@@ -226,6 +226,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
         "*/log_resets.py",
         "test_log_order.py test_declared_otherwise.py test_renamed_columns.py",
     ),
+    ("*/topics.py", "test_topic_patterns.py"),
     ("*/made_by.py", "test_declared_otherwise.py e2e/test_formats_of_topics.py"),
     ("*/table_settings.py", "e2e/test_sources.py"),
     ("*/typed/*", "test_maxwell_images.py e2e/test_corrections.py"),

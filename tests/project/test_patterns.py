@@ -84,8 +84,7 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
         r"\b(from|join) dw\.a(?![\w.`])(?=(?:\s|--[^\n]*|/\*[\s\S]*?\*/)*+([\w`]+)?)"
     ],
     (f"{INGESTION}/whole_table/statements.py", "name"): [r"(?<![\w$])order_info(?![\w$])"],
-    (f"{INGESTION}/tables/log_resets.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
-    (f"{INGESTION}/formats/envelope.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
+    (f"{INGESTION}/tables/topics.py", "'|'.join(others)"): [f"^{translate('maxwell*')}"],
     (f"{INGESTION}/typed/rows.py", "'`'"): ["`"],
     ("python_udfs/servers/kafka.py", "pattern"): [],  # KAFKA_TOPICS: the operator's own
     ("python_udfs/targets/postgres.py", "pattern"): list(postgres.OTHER_NAMES),

@@ -181,7 +181,7 @@ def image_in_keys(
     odd = _named_twice(len(values), named_times, column, row)
     others = np.flatnonzero(~is_whole)
     if len(others):
-        odd[others] = _odd_members(layout, lines, first[others], last[others])
+        odd[others] |= _odd_members(layout, lines, first[others], last[others])
     return Image(values, named, odd)
 
 

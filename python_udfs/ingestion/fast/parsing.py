@@ -33,8 +33,6 @@ def parsed(
     odd = _rows_with_negative_exponents(lines, schema)
     if len(odd):
         numbers = np.setdiff1d(numbers, odd)
-        if not len(numbers):
-            return numbers, None
     texts = lines.texts
     if len(numbers) < len(texts):
         texts = texts.take(pa.array(numbers))
@@ -55,7 +53,7 @@ def parsed_texts(
     spare = max(4, int(len(texts) * MOST_MISFITS))
     kept: list[np.ndarray] = []
     read: list[pa.StructArray] = []
-    waiting = [(0, len(texts))]
+    waiting = [(0, len(texts))] if len(texts) else []
     while waiting:
         begin, count = waiting.pop()
         block = _read(texts.slice(begin, count), options)

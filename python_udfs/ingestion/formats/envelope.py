@@ -5,10 +5,6 @@ And conditions on such messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from fnmatch import translate
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,7 +28,6 @@ ENVELOPE = {
 READ_COLUMNS = [name for name in ENVELOPE if name != "envelope_reason"]  # of ods_binlog
 ROW_OPS = ("insert", "update", "delete")
 TABLE_OPS = ("truncate", "drop", "rename")
-_SIGNS = frozenset("*?[")  # of a shell pattern
 COORDINATES = ["batch_id", "topic", "partition_number", "message_offset"]
 IDENTITY = ["binlog_file", "binlog_file_number", "binlog_position", "row_number"]
 
@@ -42,25 +37,6 @@ def of_table(database: str, table: str) -> Column:
     from pyspark.sql import functions as F
 
     return (F.col("database_name") == database) & (F.col("table_name") == table)
-
-
-def of_topics(patterns: Iterable[str]) -> Column:
-    """Condition on `topic`: it fits one of the shell patterns; true where there are none."""
-    from pyspark.sql import functions as F
-
-    topic, conditions, others = F.col("topic"), [], []
-    for pattern in dict.fromkeys(patterns):
-        # a comparison of texts costs a tenth of a regular expression
-        begin = pattern.removesuffix("*")
-        if _SIGNS.intersection(begin):
-            # to Java \Z is before a last newline, too
-            others.append(translate(pattern).removesuffix(r"\Z") + r"\z")
-        else:
-            conditions.append(topic.startswith(begin) if begin != pattern else topic == begin)
-    if others:
-        regex = "|".join(others)
-        conditions.append(topic.rlike(f"^(?:{regex})"))
-    return reduce(or_, conditions) if conditions else F.lit(True)
 
 
 def row_changes(messages: DataFrame) -> DataFrame:

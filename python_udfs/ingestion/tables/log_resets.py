@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import translate
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from python_udfs.ingestion.tables.topics import of_topics
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -77,8 +78,7 @@ class LogReset:
                 begun = F.when(here, F.col("message_offset") >= first).otherwise(begun)
             found = found & begun
         if self.topics:
-            regex = "|".join(translate(topic) for topic in self.topics)
-            found = found & F.col("topic").rlike(f"^(?:{regex})")
+            found = found & of_topics(self.topics)
         for name, value in (("server_id", self.server_id), ("server_uuid", self.server_uuid)):
             if value is not None:
                 texts = [F.get_json_object("payload", path) for path in module.SERVER_PATHS[name]]

@@ -32,6 +32,7 @@ TABLE = source(
         "seen_at": "datetime(3)",
     },
     columns_of_interest=["note"],
+    aliases={"small": ["tiny"]},
 )
 LAYOUT = layout_of(TABLE)
 ROW = (
@@ -75,6 +76,11 @@ ODD = {
         '"note":"paid"},"old": {"note":null}',
     ),
     "a name twice": ('"small":2', '"small":2,"small":3'),
+    "a column by two of its names": ('"small":2', '"small":2,"tiny":2'),
+    "a column by two of its names beside an undeclared member": (
+        '"small":2',
+        '"tiny":2,"more":"x","small":null',
+    ),
     "a name with an escape": ('"old":{"small"', '"old":{"sm\\u0061ll"'),
     "a name in another case": ('"small":2', '"Small":2'),
     "a name in another case beyond ASCII": ('"small":2', '"\u017fmall":2'),

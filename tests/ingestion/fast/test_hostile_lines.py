@@ -9,6 +9,7 @@ import pytest
 from tests.ingestion.fast.in_process import decoded, layout_of
 from tests.support import mutated_formats, mutated_rows
 from tests.support.hostile import canal_messages, debezium_messages, maxwell_messages
+from tests.support.lines import source
 from tests.support.mutated_formats import CONVERT, tables_of
 from tests.support.mutated_rows import ODD_TIMES, ORDERS, VALUES
 
@@ -29,6 +30,8 @@ LINES = [
 
 TABLES = {"maxwell": ORDERS, **{name: tables_of(name)["orders"] for name in CONVERT}}
 LAYOUTS = {name: layout_of(table) for name, table in TABLES.items()}
+COLUMNS = {"id": "int", "note": "text"}  # none of them is a decimal
+PLAIN = {name: layout_of(source(COLUMNS, format=name)) for name in TABLES}
 MESSAGES = [*maxwell_messages(), *canal_messages(), *debezium_messages()]
 NORMAL = {"maxwell": mutated_rows.normal} | dict.fromkeys(CONVERT, mutated_formats.normal)
 
@@ -45,6 +48,13 @@ def test_lines_that_hold_no_row_are_left_to_spark_one_by_one_and_all_at_once(
     for text in hostile:
         assert proven_of(log_format, [text]) == [], text
     assert proven_of(log_format, hostile) == []
+
+
+@pytest.mark.parametrize("log_format", TABLES)
+def test_a_block_without_a_line_of_proven_structure_ends(log_format: str) -> None:
+    """Whatever the columns' types are."""
+    for text in ("", "{", "{}{}", '{"id" :1}', '{"rows":{"id":1}}', '{"id":{"id":{}}}', None):
+        assert decoded(PLAIN[log_format], [text], log_format) == {}, text
 
 
 @pytest.mark.parametrize("log_format", TABLES)

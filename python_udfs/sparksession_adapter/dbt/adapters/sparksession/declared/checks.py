@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from fnmatch import translate
 from functools import cache
 
 from dbt.adapters.sparksession.declared.arguments import (
@@ -25,6 +24,7 @@ from dbt.adapters.sparksession.declared.declarations import checked
 from dbt.adapters.sparksession.declared.derived_configs import overwritten_in_yaml, yaml_config
 from dbt.adapters.sparksession.declared.outdated_files import outdated_files
 from dbt.adapters.sparksession.declared.source_names import odd_source_names
+from dbt.adapters.sparksession.declared.topics import topic_regex
 from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -75,10 +75,7 @@ class Declarations:
         ]
         return [source for source in sources if isinstance(source, Mapping)]
 
-    @staticmethod
-    def topic_regex(pattern: str) -> str:
-        """A shell pattern of topics as a regular expression of a whole topic."""
-        return f"^{translate(pattern)}"
+    topic_regex = staticmethod(topic_regex)
 
     def check_cleaning(
         self,
