@@ -382,7 +382,7 @@ WORKER_FAULTS = (
     Fault(
         "a float is a double rounded",
         IN_WORKERS + "values.py",
-        "odd |= (read.view(np.int64) & (2 * _HALF_OF_FLOAT - 1)) == _HALF_OF_FLOAT",
+        "odd[longer[~_has_few_digits(np.abs(read[longer]))]] = True",
         "pass",
         GUARDS,
     ),

@@ -137,7 +137,9 @@ def value(random: random.Random, declared: str, name: str) -> str:
         sign = random.choice(["", "-"]) if digits.strip("0") else ""
         return sign + (f"{digits[:-scale]}.{digits[-scale:]}" if scale else str(int(digits)))
     if kind in ("float", "double"):
-        return repr(random.choice([0.5, 1.25, 3.0, 1e22, random.uniform(-9, 9), 12345.678]))
+        some = random.uniform(-9, 9)
+        some = float(f"{some:.9g}") if kind == "float" else some
+        return repr(random.choice([0.5, 1.25, 3.0, 1e22, some, 12345.678]))
     if kind == "year":
         return str(random.randrange(1901, 2155))
     bits = {"tinyint": 7, "smallint": 16, "mediumint": 23, "int": 31, "bit": 8}.get(kind, 63)

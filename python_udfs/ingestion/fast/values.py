@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from python_udfs.ingestion.fast.zones import END, SECOND
-from python_udfs.ingestion.tables.types import MAX_PRECISION, OF_DAYS
+from python_udfs.ingestion.tables.types import FLOAT_DIGITS, MAX_PRECISION, OF_DAYS
 
 if TYPE_CHECKING:
     from python_udfs.ingestion.fast.zones import ConstantOffsets
@@ -32,9 +32,7 @@ _READ_AND_TYPED = {
     "string": (pa.string(), pa.string()),
 }
 EARLIEST = -30_610_224_000 * SECOND  # 1000-01-01, the first that MySQL promises to hold
-# the bits of a double beyond those of a float, where the double is halfway between two floats
-_HALF_OF_FLOAT = 1 << 28
-_LEAST_FLOAT = 1.2e-38  # below it a float has fewer digits
+_TENS = np.array([float(f"1e{power}") for power in range(23)])  # those that a double holds
 FIRST_YEAR = "1000"
 # a date or time as MySQL writes it, also one that the calendar lacks: that of tables.types
 _TIME = re.compile(
@@ -146,21 +144,39 @@ def typed_values(column: Column, values: pa.Array, zone: ConstantOffsets) -> Val
 
 
 def _ambiguous_floats(column: Column, values: pa.Array) -> np.ndarray | None:
-    """Mask of numbers that two parsers may read as different floats; None without such.
+    """Mask of numbers that two parsers may read as different numbers, or that are no value of the
+    column's type; None without such.
 
     Those beyond the type; -0, which is a whole number to one parser and has a sign to another; and
-    for a float of 32 bits doubles that lie halfway between two of them, or near its smallest: its
-    value may come from the text at once, or from the double.
+    for a float of 32 bits doubles with more digits than it has.
     """
     read = values.to_numpy(zero_copy_only=False)
     there = np.asarray(values.is_valid())
     odd = ~np.isfinite(read) | ((read == 0) & np.signbit(read))
     if column.typed == pa.float32():
-        size = np.abs(read)
-        odd |= (size > np.finfo(np.float32).max) | ((size < _LEAST_FLOAT) & (size > 0))
-        odd |= (read.view(np.int64) & (2 * _HALF_OF_FLOAT - 1)) == _HALF_OF_FLOAT
+        with np.errstate(over="ignore"):
+            single = read.astype(np.float32)
+        odd |= ~np.isfinite(single)
+        longer = np.flatnonzero(~odd & (single.astype(np.float64) != read))
+        odd[longer[~_has_few_digits(np.abs(read[longer]))]] = True
     odd &= there
     return odd if odd.any() else None
+
+
+def _has_few_digits(size: np.ndarray) -> np.ndarray:
+    """Mask of numbers that are written with the digits of a float, see tables.types.
+
+    A whole number of so many digits and a power of ten that a double holds give the double that is
+    nearest to what was written; other powers aren't looked at.
+
+    Args:
+        size: doubles above 0.
+    """
+    places = FLOAT_DIGITS - 1 - np.floor(np.log10(size)).astype(np.int64)
+    power = _TENS[np.minimum(np.abs(places), len(_TENS) - 1)]
+    digits = np.rint(np.where(places < 0, size / power, size * power))
+    found = np.where(places < 0, digits * power, digits / power) == size
+    return found & (digits <= 10.0**FLOAT_DIGITS) & (np.abs(places) < len(_TENS))
 
 
 def _without(values: pa.Array, odd: np.ndarray) -> pa.Array:

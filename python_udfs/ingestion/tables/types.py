@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 MAX_PRECISION = 38  # Spark's widest decimal
+FLOAT_DIGITS = 9  # that distinguish any two floats of 32 bits
 OF_DAYS = ("date", "datetime", "timestamp")  # kinds of columns whose values have a day
 _TYPE = re.compile(r"(\w++)(?:\s*+\(([^)]*+)\))?((?:\s++(?:unsigned|zerofill))*+)", re.IGNORECASE)
 # as MySQL writes a date or time. Only this: a cast would also take a time zone and drop it
@@ -78,7 +79,7 @@ class SourceType:
             return raw.try_cast("timestamp_ntz").cast("timestamp")
         if self.kind == "binary":
             return F.try_to_binary(raw, F.lit("base64"))
-        if self.kind in ("integer", "decimal"):
+        if self.kind in ("integer", "decimal", "float"):
             return raw.try_cast(self.spark)
         return raw
 
@@ -113,8 +114,22 @@ class SourceType:
             return raw.isNotNull() & F.try_to_binary(raw, F.lit("base64")).isNull()
         if self.kind in ("float", "double"):
             # a number beyond the type is read as infinity; MySQL has neither that nor NaN
-            return F.isnan(raw) | (F.abs(raw) == float("inf"))
+            read = raw.cast(self.spark)
+            wrong = F.isnan(raw) | (F.abs(read) == float("inf"))
+            return wrong | _is_no_float(raw) if self.kind == "float" else wrong
         return None
+
+
+def _is_no_float(raw: Column) -> Column:
+    """Condition on a double: it has more digits than a float is written with, and isn't one.
+
+    A float of 32 bits is written with up to FLOAT_DIGITS digits, or as the double that it equals. A
+    column that became a DOUBLE has others, of which a float would hold another number.
+    """
+    from pyspark.sql import functions as F
+
+    short = F.format_string(f"%.{FLOAT_DIGITS - 1}e", raw).try_cast("double")
+    return (raw.cast("float").cast("double") != raw) & (short != raw)
 
 
 def source_type(declared: str) -> SourceType:
@@ -133,7 +148,7 @@ def source_type(declared: str) -> SourceType:
         return _decimal(declared, arguments or "10,0")
     if name in ("float", "double", "real"):
         spark = "float" if name == "float" else "double"
-        return SourceType(declared, spark, spark, spark)
+        return SourceType(declared, spark, spark, "double")
     if name in _TEXT:
         return SourceType(declared, "text", "string", "string")
     if name in _BINARY:

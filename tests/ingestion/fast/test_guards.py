@@ -119,6 +119,8 @@ ODD = {
     "a decimal whose digits overflow to fewer": ("0.5", "49728795024063407889774029646"),
     "minus zero": ('"single":1.5', '"single":-0.0'),
     "a double halfway between two floats": ('"single":1.5', '"single":1.000000059604644775390625'),
+    "a float of more digits than it has": ('"single":1.5', '"single":1.123456789'),
+    "a large float of more digits": ('"single":1.5', '"single":123456789012.0'),
     "a float beyond its type": ('"single":1.5', '"single":1e39'),
     "NaN": ('"single":1.5', '"single":NaN'),
     "a T within a time": ("2026-03-01 00:18", "2026-03-01T00:18"),

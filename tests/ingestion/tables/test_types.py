@@ -73,7 +73,15 @@ FIT = {
     "wide": [("9" * 38, Decimal("9" * 38))],
     "double": [("1.1", 1.1), ("-1e308", -1e308), ("5e-324", 5e-324), ("3", 3.0)],
     # a float of Spark is collected as the double that it stands for
-    "float": [("1.1", struct.unpack("f", struct.pack("f", 1.1))[0])],
+    "float": [
+        (text, struct.unpack("f", struct.pack("f", float(text)))[0])
+        for text in (
+            *("1.1", "-0.12345679", "123456.789", "16777217", "3.4028235E38", "1.4E-45", "8.41E21"),
+            *("0", "999999999", "1e30", "1.17549435E-38", "123456789e-20", "100000000000"),
+            # the double that equals a float, as some producers write one
+            *("0.10000000149011612", "3.140000104904175", "4294967296"),
+        )
+    ],
     "day": [
         ('"2026-03-02"', date(2026, 3, 2)),
         ('"1000-01-01"', date(1000, 1, 1)),
@@ -141,7 +149,11 @@ MISFITS = {
     ],
     "wide": ["1" + "0" * 38],
     "double": ["1e999999", '"NaN"', '"x"', "true"],
-    "float": ["1e300", '"Infinity"', '"x"'],
+    # with more digits than a float has: of a DOUBLE
+    "float": [
+        *("1e300", '"Infinity"', '"x"', "0.1234567891", "-123456789.5", "1234567891"),
+        *("1.00000000001", "0.1000000014901161", "1.00000000059604644775390625"),
+    ],
     "day": [
         '"x"',
         "20260302",
