@@ -29,7 +29,7 @@ from python_udfs.ingestion.fast.names import Names
 from python_udfs.ingestion.fast.parsing import parsed
 from python_udfs.ingestion.fast.texts import from_texts
 from python_udfs.ingestion.fast.values import Column, Values, column_of
-from python_udfs.ingestion.formats.canal import LABELLED, SET_LABELS, is_of_other_zone
+from python_udfs.ingestion.formats.canal import LABELLED, SET_LABELS, is_of_bytes, is_of_other_zone
 from python_udfs.ingestion.tables.types import OF_DAYS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ ROWS = "$.data"  # path of a message's rows
 DATA, OLD, TYPES = "data", "old", "mysqlType"
 # kinds of columns whose type in the message is asked for: without it a text stays as it is, of the
 # declared enums and sets no label is known
-BY_TYPE, LABELS = "text by its type", "labels"
+BY_TYPE, LABELS, TEXT = "text by its type", "labels", "text"
 _LABELS = re.compile("'((?:[^']++|'')*+)'")  # that of formats.canal
 _INDEX = re.compile("[0-9]{1,9}")
 _BITS = re.compile("[0-9]{1,18}")
@@ -66,7 +66,7 @@ def _column(name: str, names: tuple[str, ...], kind: SourceType, is_index: bool)
     """How a column is read; None where its values can't be proven."""
     if kind.kind == "text":
         is_labelled = kind.declared.lower().startswith(LABELLED)
-        how = (LABELS if is_labelled else BY_TYPE) if is_index else "text"
+        how = (LABELS if is_labelled else BY_TYPE) if is_index else TEXT
         return Column(name, names, how, pa.string(), pa.string(), 0, 0, _as_it_is)
     column = column_of(name, names, kind)
     if column is None or column.kind in OF_DAYS:
@@ -132,14 +132,14 @@ def decode(
 
 def _by_type(layout: Layout) -> list[Column]:
     """The columns that are read by their type in the message."""
-    return [column for column in layout.columns if column.kind in (BY_TYPE, LABELS, *OF_DAYS)]
+    return [column for column in layout.columns if column.kind in (BY_TYPE, LABELS, TEXT, *OF_DAYS)]
 
 
 def _with_labels(
     layout: Layout, image: pa.StructArray, types: pa.StructArray
 ) -> tuple[pa.StructArray, np.ndarray]:
-    """Rows with labels in the place of their numbers, and a mask of rows with an unknown label or a
-    time of another zone.
+    """Rows with labels in the place of their numbers, and a mask of rows with an unknown label, a
+    time of another zone or the characters of bytes.
 
     Args:
         types: of each row its message's `mysqlType`.
@@ -151,7 +151,12 @@ def _with_labels(
         if column.kind in OF_DAYS:
             odd |= _mask_of(declared, partial(is_of_other_zone, kind=column.kind), False)
             continue
-        for name in column.names:
+        bytes_of_text = _mask_of(declared, is_of_bytes, False)
+        if bytes_of_text.any():
+            for name in column.names:
+                is_ascii = pc.fill_null(pc.string_is_ascii(values[name]), True)
+                odd |= bytes_of_text & ~np.asarray(is_ascii)
+        for name in column.names if column.kind != TEXT else ():
             values[name], unknown = _labels_of(values[name], declared, column.kind == LABELS)
             odd |= unknown
     fields = list(image.type)

@@ -21,6 +21,7 @@ What they mean, as seen from a real producer:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,10 @@ _LISTS = ("data", "old", "mysqlType", "sqlType", "pkNames")  # names of lists in
 _LABELS = "'((?:[^']++|'')*+)'"
 SET_LABELS = 64  # that a set has at most: one a bit
 LABELLED = ("enum", "set")  # types whose values are numbers of labels, or of bits
+# types whose texts are the Latin-1 characters of their bytes, and those whose texts are texts
+_OF_BYTES = r"(?i)^(?:(?:var)?binary|(?:tiny|medium|long)?blob)\b"
+_OF_TEXT = r"(?i)^(?:(?:var)?char|(?:tiny|medium|long)?text|enum|set|json)\b"
+_ASCII = r"^[\x00-\x7F]*\z"  # what has the same bytes as a text of MySQL's usual character sets
 OF_UTC = "timestamp"  # the type of a day whose texts are of UTC; those of others are local
 
 
@@ -253,7 +258,7 @@ def _struct(
             F.substring(raw, 1, 80),
             F.lit(f" is no {kind.declared}"),
             F.when(
-                _is_of_other_zone(declared, kind),
+                _is_of_other_zone(declared, kind) | _is_other_text(raw, declared, kind),
                 F.concat(F.lit(", it is a "), declared, F.lit(" by its message")),
             ).otherwise(F.lit("")),
         )
@@ -270,6 +275,8 @@ def _value(raw: Column, declared: Column, kind: SourceType, enums: str) -> Colum
     """
     from pyspark.sql import functions as F
 
+    if kind.kind in ("binary", "text"):
+        raw = F.when(~_is_other_text(raw, declared, kind), raw)
     if kind.kind == "binary":
         latin = raw.rlike(r"^[\x00-\x{FF}]*\z")
         return F.when(latin, F.base64(F.encode(F.when(latin, raw), "ISO-8859-1")))
@@ -303,6 +310,26 @@ def _is_of_other_zone(declared: Column, kind: SourceType) -> Column:
     is_utc = begin == OF_UTC
     is_other = ~is_utc if kind.kind == OF_UTC else is_utc
     return F.coalesce((is_utc | begin.startswith("date")) & is_other, F.lit(False))
+
+
+def is_of_bytes(declared: str) -> bool:
+    """Whether the texts of a message's type are the characters of bytes."""
+    return re.match(_OF_BYTES, declared) is not None
+
+
+def _is_other_text(raw: Column, declared: Column, kind: SourceType) -> Column:
+    """Condition: a text that is of bytes by its message where the column has texts, or the other
+    way round, and which would be another in the column; false where the message has no type of it.
+
+    The column's character set, which decides what its bytes are, isn't in the log.
+    """
+    from pyspark.sql import functions as F
+
+    others = {"text": _OF_BYTES, "binary": _OF_TEXT}
+    if kind.kind not in others:
+        return F.lit(False)
+    is_other = declared.rlike(others[kind.kind]) & ~raw.rlike(_ASCII)
+    return F.coalesce(is_other, F.lit(False))
 
 
 def _with_labels(raw: Column, declared: Column, kind: SourceType) -> Column:

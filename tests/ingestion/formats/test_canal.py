@@ -271,6 +271,63 @@ def test_a_time_of_utc_is_no_local_time(spark: SparkSession, workers: str):
     assert "data.d = 2026-03-02 is no date, it is a timestamp by its message" in reasons[5]
 
 
+@pytest.mark.parametrize("enums", ["index", "label"])
+@pytest.mark.parametrize("workers", ["0", "never"])
+def test_bytes_are_no_text(spark: SparkSession, workers: str, enums: str):
+    """Of a BLOB Canal writes the Latin-1 characters: after an ALTER they would be another text, as
+    the text of a column that is binary would be other bytes."""
+    model = Model(spark, "canal", ["id"])
+    columns = {"id": "int", "v": "varchar(9)"}
+    model.meta["source"] |= {"columns": columns, "options": {"enum": enums}}
+    model.vars["worker_decoding_from"] = workers
+    sent = [
+        ("varchar(9)", "\u00c3\u00a9"),
+        ("blob", "plain"),
+        ("blob", None),
+        ("VARBINARY(9)", "\u00c3\u00a9"),
+        ("longblob", "\u00e9"),
+        ("json", "\u00e9"),
+    ]
+    model.take(
+        {
+            number: message(
+                data=[{"id": str(number), "v": text}], mysqlType={"id": "int", "v": kind}
+            )
+            for number, (kind, text) in enumerate(sent)
+        }
+    )
+
+    rows = sorted(model.rows, key=lambda row: row.message_offset)
+    read = ["\u00c3\u00a9", "plain", None, None, None, "\u00e9"]
+    assert [row.v for row in rows] == read
+    reasons = [row.reject_reason or "" for row in rows]
+    assert reasons[:3] + reasons[5:] == [""] * 4
+    assert [reason.partition("; ")[0] for reason in reasons[3:5]] == [
+        "data.v = \u00c3\u00a9 is no varchar(9), it is a VARBINARY(9) by its message",
+        "data.v = \u00e9 is no varchar(9), it is a longblob by its message",
+    ]
+
+
+def test_a_text_is_no_bytes(spark: SparkSession):
+    declared = source({"id": "int", "b": "blob"}, format="canal")
+    kinds = ("varbinary(9)", "varchar(9)", "TEXT", "enum('\u00e9')", "varchar(9)")
+    texts = ("\u00e9", "plain", "\u00e9", "\u00e9", None)
+    sent = [
+        message(data=[{"id": "1", "b": text}], mysqlType={"id": "int", "b": kind})
+        for kind, text in zip(kinds, texts, strict=True)
+    ]
+
+    rows = typed(spark, sent, declared)
+
+    read = [b"\xe9", b"plain", None, None, None]
+    assert [row.b and bytes(row.b) for row in rows] == read
+    reasons = [row.reject_reason or "" for row in rows]
+    assert reasons[:2] + reasons[4:] == [""] * 3
+    assert (
+        reasons[2].partition("; ")[0] == "data.b = \u00e9 is no blob, it is a TEXT by its message"
+    )
+
+
 def test_enums_written_as_labels(spark: SparkSession):
     declared = source(
         {"id": "int", "e": "enum('1','2')"}, format="canal", options={"enum": "label"}
