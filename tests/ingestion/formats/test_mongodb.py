@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 
 from python_udfs.ingestion.declared.made_by import check_made_by, made_by
 from python_udfs.ingestion.formats.mongodb import EXTRA, images, table_moves
-from python_udfs.ingestion.formats.mongodb.row_images import LIKE_A_NUMBER
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.landing.spark import RAW_SCHEMA
@@ -680,18 +679,6 @@ def test_ids_that_read_alike_are_refused_or_declared(spark):
     binary = {"$binary": {"base64": "AQID", "subType": "00"}}
     (row,) = rows_of(spark, [stream("delete", documentKey={"_id": binary})])
     assert "AQID is binary, which may read like a text" in row.image_reason
-
-
-def test_a_boolean_is_no_id_of_a_column_of_numbers(spark):
-    ids = [1, True, {"$numberDouble": "1.0"}, False]
-    events = [stream("delete", documentKey={"_id": value}) for value in ids]
-    rows = rows_of(spark, events, declared(COLUMNS | {"id": "bigint"}))
-    assert [row.image_reason for row in rows] == [
-        None,
-        f"data.id = true{LIKE_A_NUMBER}",
-        None,
-        f"data.id = false{LIKE_A_NUMBER}",
-    ]
 
 
 def test_a_delete_has_its_key_or_what_it_deleted(spark):

@@ -13,7 +13,6 @@ from python_udfs.ingestion.formats.mongodb.documents import (
     key_document,
 )
 from python_udfs.ingestion.formats.mongodb.values import (
-    is_text_type,
     mistakable_id,
     parsed_value,
     scalar_of,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from python_udfs.ingestion.tables.source import TableSource
 
-LIKE_A_NUMBER = " is a boolean, which reads like the id 1 or 0: declare the column json"
 _BODY = dict.fromkeys(
     (
         "operationType",
@@ -296,10 +294,7 @@ def _struct(source: TableSource, part: str, label: str) -> tuple[Column, list[Co
             hint = F.lit(", but an instant: declare the column timestamp")
             text = F.when(element["kind"] == "instant", F.concat(text, hint)).otherwise(text)
         wrong.append(F.when(element.isNotNull() & value.isNull(), text))
-        if _of_id(source, name) and is_text_type(kind):
-            mistakable = mistakable_id(element, source.options["ids"])
+        if _of_id(source, name):
+            mistakable = mistakable_id(element, kind, source.options["ids"])
             wrong.append(F.concat(found, F.lit(" "), mistakable))
-        if _of_id(source, name) and kind.kind == "integer":
-            is_boolean = F.when(element["kind"] == "boolean", found)
-            wrong.append(F.concat(is_boolean, F.lit(LIKE_A_NUMBER)))
     return F.struct(*fields), wrong

@@ -19,6 +19,25 @@ _LIKE_ANOTHER_ID = (
     r"^([0-9a-f]{24}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|-?\d++(\.\d++)?([eE][-+]?\d++)?|NaN"
     r"|-?Infinity|\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}|true|false|[{\[].*+)\z"
 )
+# a time that no other text is of: 10:00:00.50 is 10:00:00.5
+_WHOLE_TIME = r"^.{10} .{8}(\.\d{0,5}[1-9])?\z"
+_WHOLE = r"^-?\d+(\.0+)?\z"
+_PLAIN_BYTES = r"\"(subType|\$type)\":\"0?0\""  # of binary data without a meaning of its own
+UUID_BYTES = 16
+LIKE_A_NUMBER = "is a boolean, which reads like the id 1 or 0: declare the column json"
+LIKE_ANOTHER_TYPE = (
+    "is a text that reads like an id of another type: where all ids are texts, set the option ids "
+    "to texts, else declare the column json"
+)
+LIKE_A_TEXT = "is binary, which may read like a text: declare the column binary"
+LIKE_A_DOUBLE = "is a decimal, which reads like a double of another value: declare the column json"
+ROUNDED_ID = "is a number that the column rounds, so it may be another id: declare the column json"
+LIKE_AN_INSTANT = "is a text, which may read like the id of an instant: declare the column json"
+LIKE_A_TIME = "is a text that may be of the same time as another: declare the column json"
+LIKE_OTHER_BYTES = (
+    "is binary of a subtype or length that may read like a UUID, or like bytes of another subtype: "
+    "declare the column json"
+)
 _NUMBERS = ("$numberInt", "$numberLong", "$numberDouble", "$numberDecimal")
 
 
@@ -141,24 +160,43 @@ def parsed_value(scalar: Column, kind: SourceType) -> Column:
     return F.when((wide % 1 == 0) | (kind.parsed != "bigint"), wide.try_cast(kind.parsed))
 
 
-def mistakable_id(scalar: Column, ids: str) -> Column:
-    """Why a (kind, text, json) may be another document's in a text column of ids; null: it can't.
+def mistakable_id(scalar: Column, kind: SourceType, ids: str) -> Column:
+    """Why a (kind, text, json) may be another document's id in a column; null: it can't.
 
     Args:
+        kind: of the column.
         ids: as of the option.
     """
     from pyspark.sql import functions as F
 
-    text, is_text = scalar["text"], F.startswith(scalar["json"], F.lit('"'))
-    if ids == "texts":
-        return F.when(~is_text, F.lit("is no text, which the option ids requires"))
-    return F.when(
-        is_text & text.rlike(_LIKE_ANOTHER_ID),
-        F.lit(
-            "is a text that reads like an id of another type: where all ids are texts, set the "
-            "option ids to texts, else declare the column json"
-        ),
-    ).when(
-        scalar["kind"] == "binary",
-        F.lit("is binary, which may read like a text: declare the column binary"),
-    )
+    text, found, json = scalar["text"], scalar["kind"], scalar["json"]
+    is_text = F.startswith(json, F.lit('"'))
+    # of MongoDB's the decimal 0.1 and the double 0.1 are two numbers
+    is_decimal = json.contains('"$numberDecimal"') & ~text.rlike(_WHOLE)
+    of_fraction = F.when((found == "number") & is_decimal, F.lit(LIKE_A_DOUBLE))
+    if is_text_type(kind):
+        if ids == "texts":
+            return F.when(~is_text, F.lit("is no text, which the option ids requires"))
+        like_another = F.when(is_text & text.rlike(_LIKE_ANOTHER_ID), F.lit(LIKE_ANOTHER_TYPE))
+        binary = F.when(found == "binary", F.lit(LIKE_A_TEXT))
+        return F.coalesce(like_another, binary, of_fraction)
+    if kind.kind == "integer":
+        return F.when(found == "boolean", F.lit(LIKE_A_NUMBER))
+    if kind.kind == "decimal":
+        return of_fraction
+    if kind.kind in ("float", "double"):
+        number = text.try_cast("double")
+        is_rounded = text.rlike(_WHOLE) & (F.abs(number) >= 2.0**53)
+        if kind.kind == "float":
+            is_rounded |= number.cast("float").cast("double") != number
+        return F.coalesce(of_fraction, F.when(is_rounded, F.lit(ROUNDED_ID)))
+    if kind.kind in ("timestamp", "date"):
+        return F.when(is_text, F.lit(LIKE_AN_INSTANT))
+    if kind.kind == "datetime":
+        return F.when(is_text & ~text.rlike(_WHOLE_TIME), F.lit(LIKE_A_TIME))
+    if kind.kind == "binary":
+        is_plain = json.rlike(_PLAIN_BYTES) & (
+            F.length(F.try_to_binary(text, F.lit("base64"))) != UUID_BYTES
+        )
+        return F.when((found == "binary") & ~is_plain, F.lit(LIKE_OTHER_BYTES))
+    return F.lit(None).cast("string")
