@@ -58,10 +58,10 @@ from python_udfs.ingestion.tables.log_resets import placed
 from python_udfs.ingestion.tables.topics import of_topics
 from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
-from python_udfs.ingestion.typed.loads import before_the_log, load_rows, with_rest
+from python_udfs.ingestion.typed.loads import before_the_log, with_rest
 from python_udfs.ingestion.typed.proven import InWorkers
 from python_udfs.ingestion.typed.rows import refused_rows, refused_statements
-from python_udfs.ingestion.whole_table.derived import derived_rows
+from python_udfs.ingestion.whole_table.derived import derived_rows, rows_of_loads
 from python_udfs.ingestion.whole_table.state import ORIGINS_PROPERTY, TableLog, TableState
 from python_udfs.ingestion.whole_table.statements import STATEMENT, statements_of, touches
 
@@ -229,7 +229,7 @@ def _table_rows(
         return rows, gone
     loads = rows.where(F.lit(False))
     if state.has_load:
-        loads = checkpointed(load_rows(mine, source, day), eager=False)
+        loads = checkpointed(rows_of_loads(state, mine, source, day), eager=False)
     if not has_whole_images(source):
         rows = rows.unionByName(_unheld(before_the_log(loads), known))
         if not state.events:

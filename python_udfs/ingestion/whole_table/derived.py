@@ -12,14 +12,18 @@ from pyspark.sql import functions as F
 
 from python_udfs.ingestion.formats.envelope import TABLE_OPS
 from python_udfs.ingestion.typed.images import canonical, digest, image_of
-from python_udfs.ingestion.typed.loads import BEFORE_LOG, LOAD_FILE
+from python_udfs.ingestion.typed.loads import BEFORE_LOG, LOAD_FILE, load_rows
+from python_udfs.ingestion.typed.rows import refused_rows
 from python_udfs.ingestion.whole_table.partial_images import marked, unmarked
 from python_udfs.ingestion.whole_table.segments import (
+    IN_DOUBT,
+    in_doubt,
     key_moves,
     load_images,
     place_struct,
     row_key,
     segments,
+    with_gaps,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +36,24 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.whole_table.statements import TableEvent
 
 DERIVED_OPS = (*TABLE_OPS, "snapshot")
+
+
+def rows_of_loads(
+    state: TableState, messages: DataFrame, source: TableSource, day: BusinessDay
+) -> DataFrame:
+    """The rows of full loads among a table's messages, as rows of the typed model; refused where it
+    isn't known of which rows of the table they are.
+
+    Args:
+        source: the table's declaration, as its messages are written.
+    """
+    gaps = with_gaps(state.events, state.fills) if state.whole_images else {}
+    if not gaps:
+        return load_rows(messages, source, day)
+    snapshots = messages.where(F.col("op") == "snapshot")
+    doubtful = in_doubt(F.unix_micros("event_time"), gaps)
+    refused = refused_rows(snapshots.where(doubtful), F.lit(IN_DOUBT), source, day)
+    return load_rows(snapshots.where(~doubtful), source, day).unionByName(refused)
 
 
 def derived_rows(

@@ -14,7 +14,6 @@ from python_udfs.ingestion.formats.registry import FORMATS, as_written
 from python_udfs.ingestion.typed.duplicates import change_rows
 from python_udfs.ingestion.typed.loads import BEFORE_LOG, load_rows
 from python_udfs.ingestion.whole_table.segments import (
-    LOAD_MARGIN,
     Fill,
     is_before,
     key_moves,
@@ -87,7 +86,7 @@ class OriginRows:
         events = [before for before in events_of(self._statements, table) if before.place < place]
         fills = self.fills_of(events)
         messages = self.binlog.where(self.scope & of_table(*table))
-        messages = self._without_later_loads(messages, event, bool(events))
+        messages = self._without_later_loads(messages, event)
         day = replace(self.day, source=other)
         good = F.col("reject_reason").isNull()
         messages, other, unread = self._as_written(messages, place, other)
@@ -119,22 +118,13 @@ class OriginRows:
             )
         return Fill(checkpointed(rows, eager=False), gap)
 
-    def _without_later_loads(
-        self, messages: DataFrame, event: TableEvent, is_known: bool
-    ) -> DataFrame:
+    @staticmethod
+    def _without_later_loads(messages: DataFrame, event: TableEvent) -> DataFrame:
         """A table's messages without the full loads that were made behind an event: what has its
-        name then is another table. Clocks may differ, so that a load right behind the event counts
-        where the log doesn't hold the table's rows by itself.
-
-        Args:
-            is_known: whether the log has an earlier event of the table.
-        """
+        name then is another table. Clocks may differ, so that one right behind the event may be of
+        either table: it isn't taken for the rows before."""
         is_load = F.col("op") == "snapshot"
-        if messages.where(is_load).isEmpty():
-            return messages
-        is_whole = is_known or self._is_made(event.filled_from, event.place)
-        until = event.time if is_whole else event.time + LOAD_MARGIN
-        return messages.where(~is_load | (F.unix_micros("event_time") <= until))
+        return messages.where(~is_load | (F.unix_micros("event_time") <= event.time))
 
     @staticmethod
     def _as_written(
@@ -182,7 +172,7 @@ class OriginRows:
         if is_loaded or table == self.table or self._is_made(table, place):
             return None
         topics = f" by the topics {', '.join(self.source.topics)}" if self.source.topics else ""
-        return f"the log{topics} has neither its CREATE TABLE nor a full load of it"
+        return f"the log{topics} has neither its CREATE TABLE nor a full load of before"
 
     def _is_made(self, table: Table | None, place: tuple[int, int]) -> bool:
         """Whether the log has the CREATE TABLE of a table before a position."""

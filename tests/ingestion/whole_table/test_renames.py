@@ -6,11 +6,13 @@ Maxwell, which partitions by tables, sends them to several partitions.
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 from pyspark.sql import SparkSession
 
 from python_udfs.ingestion.formats.ddl import Move, moves_beside
+from python_udfs.ingestion.whole_table.segments import IN_DOUBT
 from python_udfs.ingestion.whole_table.statements import Statement, events_of
 from tests.support.table_histories import Server
 from tests.support.typed_model import Model, as_texts, of_server
@@ -98,6 +100,52 @@ def test_a_full_load_behind_the_rename_is_of_the_table_that_has_the_name_then(
         model.take(some)
 
     assert as_texts(model.held()) == of_server(server)
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize("load_first", [False, True])
+def test_a_full_load_right_behind_a_rename_of_unknown_rows_is_refused_until_one_is_made_later(
+    spark: SparkSession, load_first: bool
+) -> None:
+    """By the clocks it may have been read before it: its rows were lost with those of before."""
+    server = Server(1, "maxwell")
+    server.tables["o"] = [(1, "old", "1.50")]
+    server.tables["o_new"] = [(key, "new", f"{key}.50") for key in (1, 2, 3)]
+    server.swap()
+    server.time += 600
+    early = server.load()
+    server.time += 2 * 3600
+    model, taken = Model(spark, "maxwell", ["id"]), 0
+    for lines in (early, server.lines) if load_first else (server.lines, early):
+        model.take(dict(enumerate(lines, start=taken)))
+        taken += len(lines)
+
+    reasons = Counter(row.reject_reason for row in model.rows if row.reject_reason)
+    assert reasons.pop(IN_DOUBT, 0) == (0 if load_first else 3)
+    assert all("aren't all known" in reason for reason in reasons)
+    model.rows = [row for row in model.rows if row.reject_reason != IN_DOUBT]
+    assert model.held() == {}
+    model.take(dict(enumerate(server.load(), start=taken)))
+    assert as_texts(model.held()) == of_server(server)
+
+
+@pytest.mark.in_turn
+def test_a_full_load_right_behind_a_rename_is_not_taken_for_the_rows_before_it(
+    spark: SparkSession,
+) -> None:
+    """What has the other table's name by then may be another table: its rows became the table's."""
+    server = Server(1, "maxwell")
+    server.tables["o"] = [(1, "old", "1.50"), (2, "old", "2.50")]
+    server.tables["o_new"] = [(3, "new", "3.50")]
+    server.swap()
+    head = {"database": "shop", "table": "o_new", "type": "bootstrap-insert"}
+    head |= {"ts": server.time + 600}
+    load = [json.dumps(head | {"data": server.values(row)}) for row in server.tables["o_new"]]
+    model = Model(spark, "maxwell", ["id"])
+    model.take(dict(enumerate([*server.lines, *load])))
+
+    (reason,) = {row.reject_reason for row in model.rows}
+    assert "aren't all known: the log has neither its CREATE TABLE nor a full load of" in reason
 
 
 @pytest.mark.parametrize(
