@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.declared.arguments import (
 )
 from dbt.adapters.sparksession.declared.chain_plans import chain_plan
 from dbt.adapters.sparksession.declared.count_plans import count_plan, metric_plan
-from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.declarations import DeclarationError, name_problems
 
 SIZES = ["5m", "10m", "1h", "1d"]
 ROWS = {"aggregate": "count"}
@@ -42,8 +42,40 @@ def interest(given: Any) -> None:
     columns_of_interest("ods_shop__order_info", *given)
 
 
+def names(given: Any) -> None:
+    if problems := list(name_problems(given)):
+        raise DeclarationError("a macro", problems, "key='id'")
+
+
+ODD = "column {}: the macro takes no name that needs backticks; give the column another name in its"
 # check, what it is given -> its problems, all and in any order
 WRONG: list[tuple[Callable[[Any], Any], Any, set[str]]] = [
+    (
+        names,
+        ["id", "my id", "a-b", "`c.d`", "Ünïcode", "1a", "my id"],
+        {
+            f"{ODD.format(name)} model, such as {known}"
+            for name, known in (
+                ("my id", "`my id` as my_id"),
+                ("a-b", "`a-b` as a_b"),
+                ("`c.d`", "`c.d` as c_d"),
+            )
+        },
+    ),
+    (
+        count_plan,
+        {
+            "cut_column": "the day",
+            "dimensions": ["city", "my id", "`my own`"],
+            "measures": {"n": ROWS, "o p": ROWS, "d": {"aggregate": "max", "column": "a-b"}},
+        },
+        {
+            "the day needs backticks: write `the day`",
+            "my id needs backticks: write `my id`",
+            "a-b needs backticks: write `a-b`",
+            "measure o p needs a name of letters, digits and _",
+        },
+    ),
     (
         count_plan,
         None,

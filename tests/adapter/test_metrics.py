@@ -369,6 +369,7 @@ WITHOUT_TEXTS = {
     "map<int,int>": "map(1, 1, 2, 2), map(2, 2, 1, 1)",
     "double": "0.0d, -0.0d",
     "float": "float('NaN'), float(-0.0)",
+    "variant": """parse_json('1'), parse_json('"1"')""",
 }
 WITH_TEXTS = {
     "binary": ("X'FF', X'FE', X'FF'", 2),

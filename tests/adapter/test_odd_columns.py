@@ -163,3 +163,49 @@ def test_windows_are_cut_by_times_and_keys_of_such_names(
         assert found[name] == project.query(f"select * from dw.{name} order by all"), name
         assert sum(row["n"] for row in found[name]) == 5, name
     assert project.column("select id from dw.rejects") == [2]
+
+
+NAMED = {
+    "streamed": "upsert_stream(rows=ref('rows'), key='my id', columns=['v'])",
+    "appended": "append_stream(rows=ref('rows'), key='v', columns=['a-b'])",
+    "unseen": "unseen_rows(rows=new_rows(ref('rows')), key='my id', order_by=['v'])",
+}
+COUNTED = """
+    {%- set declared = {
+        'dimensions': ['`my id`'],
+        'measures': {'n': {'aggregate': 'count'}, 'top': {'aggregate': 'max', 'column': '`a-b`'}},
+    } -%}
+"""
+
+
+def test_macros_that_write_names_as_they_are_refuse_them_in_a_sentence(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    rooms = ("streams", "deduplication", "daily_cut")
+    files = {
+        f"macros/{path.name}": path.read_text("utf-8")
+        for room in rooms
+        for path in sorted((REPO / "macros" / room).glob("*.sql"))
+    }
+    added = "{{ config(materialized='incremental', incremental_strategy='append') }}"
+    files |= {f"models/{name}.sql": f"{added} {{{{ {call} }}}}" for name, call in NAMED.items()}
+    files["models/rows.sql"] = f"""
+        {{{{ config(materialized='incremental') }}}}
+        select {COLUMNS}, 1 as sign, date '2026-03-01' as cut_date
+        from {{{{ new_rows(source('src', 'x')) }}}}
+    """
+    files["models/counted.sql"] = f"""
+        {COUNTED} with rows as (select * from {{{{ ref('rows') }}}})
+        {{{{ daily_cut(declared, from_cte='rows') }}}}
+    """
+    files["models/total.sql"] = f"{COUNTED} {{{{ to_date(declared, ref('counted')) }}}}"
+    project = project_with_source(make_project, files)
+    project.query("insert into src.x values (1, 2), (1, 3), (4, 5)")
+    results = project.run("run", expect_ok=False).results
+    for name in NAMED:
+        message = results[name].message
+        odd, plain = ("a-b", "a_b") if name == "appended" else ("my id", "my_id")
+        assert f"column {odd}: the macro takes no name that needs backticks" in message
+        assert f"such as `{odd}` as {plain}" in message
+    found = project.query("select `my id`, n, top from dw.total order by 1")
+    assert [tuple(row.values()) for row in found] == [(1, 2, 3), (4, 1, 5)]

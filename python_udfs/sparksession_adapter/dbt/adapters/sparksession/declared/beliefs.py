@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 
-from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked
+from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked, name_problems
 from dbt.adapters.sparksession.edges import Given, Graph, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import is_ordered_type_name
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
@@ -123,6 +123,7 @@ def read_beliefs(
     rows, key, columns = arguments.rows, arguments.key, arguments.columns
     for column in {*key, *columns} & {*OWN_NAMES}:
         problems.append(f"{column}: columns of this name are the beliefs' own")
+    problems += name_problems((*key, *columns))
     name = rows.name_only.render() if rows is not None else ""
     if types is not None and rows is not None:
         problems += [

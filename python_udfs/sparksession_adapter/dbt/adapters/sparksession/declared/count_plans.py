@@ -8,6 +8,7 @@ from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.edges import Given, Json, Settings
+from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.yaml_fields import (
     Fields,
     Name,
@@ -200,6 +201,16 @@ def count_plan(declared: Given) -> Json:
         "a measure": measures if isinstance(measures, Mapping) else (),
     }
     problems += _name_problems(sums, named)
+    named_once = [cut_column, *dimensions, *values]
+    problems += [
+        f"{name} needs backticks: write {quoted(name)}"
+        for name in dict.fromkeys(filter(_is_bare_and_odd, named_once))
+    ]
+    problems += [
+        f"measure {name} needs a name of letters, digits and _"
+        for name in (measures if isinstance(measures, Mapping) else ())
+        if re.search(r"\W", str(name))
+    ]
     if not problems and count is None:
         problems.append(
             "measures must include a count of rows: a group is there while its count is not 0"
@@ -214,6 +225,11 @@ def count_plan(declared: Given) -> Json:
         "count": count,
         "measures": measures,
     }
+
+
+def _is_bare_and_odd(name: Given) -> bool:
+    """Whether a column's name isn't in the backticks that Spark takes it in alone."""
+    return isinstance(name, str) and not name.startswith("`") and bool(re.search(r"\W", name))
 
 
 def _name_problems(sums: Json, named: Mapping[str, Iterable[Given]]) -> Iterator[str]:

@@ -33,7 +33,7 @@ BEGINS_WITH = re.compile(r"\s*with\b", re.IGNORECASE)
 SELECTS = re.compile(r"\s*select\b", re.IGNORECASE)
 # types of which several values have one text, or a value several
 WITHOUT_TEXTS = {
-    **dict.fromkeys(("array", "map", "struct"), "several values may have one text"),
+    **dict.fromkeys(("array", "map", "struct", "variant"), "several values may have one text"),
     **dict.fromkeys(("float", "double"), "0.0 and -0.0 are one value of two texts"),
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import ParamSpec, TypeVar
 
+from dbt.adapters.sparksession.sql import quoted, unquoted
 from dbt_common.exceptions import CompilationError
 
 P = ParamSpec("P")
@@ -27,6 +29,18 @@ class DeclarationError(ValueError):
         else:
             text = "".join(f"\n  - {problem}" for problem in problems)
         super().__init__(f"{name}:{text}\nExample: {example}")
+
+
+def name_problems(names: Iterable[str]) -> Iterator[str]:
+    """Error texts for columns whose names Spark takes in backticks alone, of a macro that writes
+    the names that it is given as they are."""
+    for name in dict.fromkeys(names):
+        if re.search(r"\W", name):
+            plain = re.sub(r"\W+", "_", name).strip("_") or "name"
+            yield (
+                f"column {name}: the macro takes no name that needs backticks; give the column "
+                f"another name in its model, such as {quoted(unquoted(name))} as {plain}"
+            )
 
 
 def checked(check: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:

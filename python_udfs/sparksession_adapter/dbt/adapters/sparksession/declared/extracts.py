@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked
+from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked, name_problems
 from dbt.adapters.sparksession.edges import Given, Graph, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import is_ordered_type_name
 from dbt.adapters.sparksession.keyed.tables import FOLDED
@@ -187,7 +187,8 @@ def read_extracts(given: Settings, model: Node, types: Mapping[str, Types]) -> E
 
 def _name_problems(extracts: Extracts) -> list[str]:
     """What is wrong with the names that the rows of the macro get."""
-    problems = []
+    named = (*extracts.row_columns, *extracts.declared_columns, *filter(None, [extracts.dated_by]))
+    problems = list(name_problems(named))
     placing = {*extracts.sequence, *([extracts.time] if extracts.time else [])}
     for name in extracts.row_columns + extracts.declared_columns:
         if name in (ROW_KIND, FROM_EXTRACT) or name.startswith(HIDDEN):

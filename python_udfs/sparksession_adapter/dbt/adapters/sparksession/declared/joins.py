@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.sparksession.declared.asof import Asof, read_asof
-from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.declarations import DeclarationError, name_problems
 from dbt.adapters.sparksession.declared.join_arguments import (
     FILTERS,
     FORMS,
@@ -333,6 +333,10 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     arguments = read_fields(JoinArguments, own, "", problems)
     on, null_safe = equal_columns(arguments)
     _note_known_times(given.get(AS_KNOWN_AT), left, right)
+    for side in (left, right):
+        of_rows = (*side.columns, *side.columns.values(), *side.times.values())
+        problems += name_problems((*side.key, *of_rows, *side.sequence, *side.tie_break))
+    problems += name_problems((*on, *on.values()))
     names = {*right.columns.values()} if arguments.kind not in FILTERS else set()
     for name in set(left.columns.values()) & names:
         problems.append(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+from dbt.adapters.sparksession.declared.declarations import name_problems
 from dbt.adapters.sparksession.edges import Given, Graph, Json, Node
 from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
@@ -255,6 +256,8 @@ class KeyFilters:
             keys: columns by which they are looked up.
             sql: query that finds them.
         """
+        if problems := list(name_problems(keys)):
+            raise CompilationError(f"{model['name']}: unseen_rows: {'; '.join(problems)}.")
         text, inputs = f"(\n{sql}\n)", self._warehouse.inputs
         inputs.note_news_text(model["unique_id"], text)
         inputs.note_news(model["unique_id"], unseen_by=tuple(keys))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked
+from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked, name_problems
 from dbt.adapters.sparksession.edges import Graph, Json, Node, Settings
 from dbt.adapters.sparksession.iceberg.history import pinned_at, pinned_reads
 from dbt.adapters.sparksession.reading.definitions import default_strategy
@@ -107,6 +107,7 @@ def read_stream(
     sequence = arguments.sequence or ()
     for column in {*key, *columns, *sequence} & set(OWN_NAMES):
         problems.append(f"{column}: columns of this name are the stream's own")
+    problems += name_problems((*key, *columns, *sequence))
     config = model["config"]
     strategy = config.get("incremental_strategy") or default_strategy(config)
     if model["resource_type"] == "model" and (config["materialized"], strategy) != (
