@@ -26,6 +26,7 @@ from dbt.adapters.sparksession.session import message_of, own_session, unpersist
 from dbt.adapters.sparksession.session_values import forget_values
 from dbt.adapters.sparksession.table_properties import unheeded_configs
 from dbt.adapters.sparksession.versions.held_lease import LEASE_TABLE, HeldLease
+from dbt.adapters.sparksession.versions.makers import Makers
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.publication_records import RECORD_TABLE
@@ -58,6 +59,7 @@ class NodeBuilds:
         reads: TableReads,
         lease: HeldLease,
         place: Place,
+        makers: Makers,
         interrupts: Interrupts,
     ) -> None:
         self._warehouse = warehouse
@@ -67,6 +69,7 @@ class NodeBuilds:
         self._reads = reads
         self._lease = lease
         self._place = place
+        self._makers = makers
         self._interrupts = interrupts
 
     def begin(self, node_config: Any) -> Any:
@@ -101,6 +104,7 @@ class NodeBuilds:
         if node.resource_type in PUBLISHED_KINDS:
             _check_names(node, self._warehouse.credentials.schema)
             _check_layout(node)
+            self._makers.check(node, node_config.get("materialized"))
         self._take_reads_of_ephemeral(node)
         self._named_reads.check_named_reads(node)
         self._batches.note_retried_batches(node)

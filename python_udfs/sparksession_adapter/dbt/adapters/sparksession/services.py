@@ -40,6 +40,7 @@ from dbt.adapters.sparksession.versions.data_tests import DataTests
 from dbt.adapters.sparksession.versions.diff import Differences
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.maintenance import Maintenance
+from dbt.adapters.sparksession.versions.makers import Makers
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.orphans import Orphans
 from dbt.adapters.sparksession.versions.place import Place
@@ -137,5 +138,6 @@ class Services:
             reads=reads,
             lease=lease,
             place=place,
+            makers=Makers(warehouse, store),
             interrupts=interrupts,
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX, stored_table_of
 from dbt.adapters.sparksession.read_plans import INPUT_PROPERTY
+from dbt.adapters.sparksession.versions.makers import maker_of, project_of
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, has_table, is_published
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
 from dbt.adapters.sparksession.versions.store import Version
@@ -158,8 +158,8 @@ class VersionInputs:
         others: dict[str, list[str]] = {}
         for name in sorted({name.removesuffix(RUNS_SUFFIX) for name in gone}):
             for table in {name, name + RUNS_SUFFIX} & before.snapshots.keys():
-                maker = self._warehouse.history(table).recorded(MODEL_PROPERTY, table)
-                project = maker.split(".")[1] if maker else own
+                maker = maker_of(self._warehouse, table)
+                project = project_of(maker) if maker else own
                 if project not in known:
                     others.setdefault(project, []).append(name)
         if not others:
