@@ -202,3 +202,57 @@ def test_an_input_that_becomes_the_table_of_another_is_refused(make_project):
     assert "source src.b is the table that source src.a was" in refused.message
     small.run("run", "--full-refresh", "--select", "added")
     assert kinds(small, "added") == [["1a", "1b"]]
+
+
+LAST = "{{ config(materialized='folded', unique_key='id', fold={'sequence': 'v'}) }} "
+STANDS = "{{ config(materialized='table') }} select id, v from {{ source('src', 'x') }}"
+BARE = {
+    "models/stored.sql": STANDS,
+    "models/of_source.sql": LAST + "select id, v from {{ source('src', 'x') }}",
+    "models/of_model.sql": LAST + "select id, v from {{ ref('stored') }}",
+    "models/of_view.sql": LAST + "select id, v from {{ ref('seen') }}",
+    "models/seen.sql": "select id, v from {{ source('src', 'x') }}",
+    "models/of_both.sql": LAST + "select id, v from {{ ref('stored') }} union all "
+    "select id, v from {{ source('src', 'x') }}",
+    "models/in_python.py": """
+        def model(dbt, session):
+            dbt.config(materialized="folded", unique_key="id", fold={"sequence": "v"})
+            return dbt.source("src", "x").select("id", "v")
+    """,
+}
+OF_SOURCE = ("of_source", "of_view", "of_both", "in_python")
+
+
+def test_a_keyed_table_over_a_bare_input_is_not_made_of_two_tables(project):
+    small = project(BARE, "insert into src.x values (1, 10), (2, 20)")
+    small.run("run")
+    small.query("alter table src.x rename to src.z")
+    small.query("insert into src.z values (3, 30)")
+    small.write({"models/_sources.yml": SOURCES.replace("{name: x}", "{name: x, identifier: z}")})
+    small.run("run")  # the same table under another name
+    assert [small.column(f"select max(v) from dw.{name}") for name in OF_SOURCE] == [[30]] * 4
+
+    small.query("drop table src.z")
+    small.query("create table src.z (id int, v int) using iceberg")
+    small.query("insert into src.z values (1, 10)")
+    results = small.run("run", expect_ok=False).results
+    for name in OF_SOURCE:
+        assert "source src.x is another table than they were made of" in results[name].message
+    small.run("run", "--vars", "accept_definition: [of_source]", "-s", "of_source")
+    small.run("run", "--full-refresh", "-s", *OF_SOURCE[1:])
+    ids = [sorted(small.column(f"select id from dw.{name}")) for name in OF_SOURCE]
+    assert ids == [[1, 2, 3], [1], [1], [1]]
+    small.run("run")
+
+    small.write({"models/stored.sql": STANDS.replace("'table'", "'table', alias='other'")})
+    results = small.run("run", expect_ok=False).results
+    for name in ("of_model", "of_both"):
+        assert "ref stored is another table than they were made of" in results[name].message
+    small.write({"models/stored.sql": STANDS})
+    small.run("run")
+
+    small.query("alter table src.z rename to src.below")
+    small.query("create view src.z as select id, v from src.below where id > 1")
+    results = small.run("run", expect_ok=False).results
+    for name in OF_SOURCE:
+        assert "source src.x is another table than they were made of" in results[name].message

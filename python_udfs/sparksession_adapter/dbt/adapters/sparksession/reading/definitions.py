@@ -19,6 +19,7 @@ from dbt.adapters.sparksession.edges import Foreign, Given, Graph, Json, Node, S
 from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.python_code import parsed_code
+from dbt.adapters.sparksession.reading.graph_marks import OF_A_BATCH, graph_mark
 from dbt.adapters.sparksession.reading.imported_code import imported_code
 from dbt.adapters.sparksession.reading.macro_calls import (
     ASKS_ADAPTER,
@@ -30,7 +31,12 @@ from dbt.adapters.sparksession.reading.macro_calls import (
     strategy_mark,
     used_macros,
 )
-from dbt.adapters.sparksession.reading.named_inputs import moved_inputs, named_inputs, other_maker
+from dbt.adapters.sparksession.reading.named_inputs import (
+    moved_inputs,
+    named_inputs,
+    other_maker,
+    other_tables,
+)
 from dbt.adapters.sparksession.reading.named_values import (
     ENV_VAR,
     asks_what_may_change,
@@ -68,7 +74,6 @@ OTHER_CONFIGS = frozenset(
         *("tags", "tblproperties", "zipper"),
     }
 )
-OF_A_BATCH = "__dbt_internal_microbatch_"  # dbt writes a batch's times into the config
 # vars that say what a command does, and change no row of what it builds
 COMMAND_VARS = frozenset(
     {
@@ -178,23 +183,6 @@ def reads_graph(node: Node, macros: Settings, views: Sequence[Foreign] = ()) -> 
     asking = (text for text in texts_of(node, macros, views) if "graph" in text)
     parts = (ASKS_ADAPTER.sub("", part) for text in asking for part in JINJA.findall(text))
     return any(map(READS_GRAPH.search, parts))
-
-
-def graph_mark(nodes: Graph) -> str:
-    """A short hash of what dbt's graph holds of the project beside SQL: names, configs, columns."""
-    asked = {
-        *("name", "resource_type", "config", "columns", "tags", "meta", "description"),
-        *("depends_on", "schema", "alias", "relation_name"),
-    }
-    found = {}
-    for name, node in nodes.items():
-        if node.resource_type in ("model", "seed", "snapshot", "source"):
-            values = node.to_dict(omit_none=True)
-            config = values.get("config") or {}
-            for key in [key for key in config if key.startswith(OF_A_BATCH)]:
-                del config[key]
-            found[name] = {key: values[key] for key in values.keys() & asked}
-    return mark_of(json.dumps(found, sort_keys=True, default=str))
 
 
 def definition_of(
@@ -446,7 +434,13 @@ class Definitions:
         stored = json.loads(history.recorded(RECORDED_PROPERTY, table) or "{}")
         # a commit without the engine's number is ignored: a log's table, or a Python model of an
         # older adapter
-        return differences(stored, now) if "engine" in stored else []
+        if "engine" not in stored:
+            return []
+        found = differences(stored, now)
+        if model["config"].get(PARTIAL_RUNS):
+            return found
+        inputs = stored.get("inputs", {}), now.get("inputs", {})
+        return found + other_tables(self._warehouse, model, *inputs)
 
     def goes_by_clock(self, model: Node) -> bool:
         """Whether a SQL model may make other rows while its inputs stay as they are, also by a

@@ -8,7 +8,8 @@ import threading
 from dbt.adapters.sparksession.edges import Context, Foreign, Node
 from dbt.adapters.sparksession.keyed.tables import stored_table_of
 from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
-from dbt.adapters.sparksession.reading.news import READS_OF_NEWS, STORED, is_live
+from dbt.adapters.sparksession.reading.macro_calls import READS_OF_NEWS
+from dbt.adapters.sparksession.reading.news import STORED, is_live
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt.flags import get_flags

@@ -17,6 +17,8 @@ from dbt.adapters.sparksession.sql import mark_of
 from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 
 ENGINE_PACKAGES = ("dbt", "dbt_spark", "dbt_sparksession")
+# macros that read what came since the model's last commit
+READS_OF_NEWS = frozenset({"new_rows", "new_changes", "changed_partitions", "closed_periods"})
 JINJA = re.compile(r"\{[{%](?:(?!\{[{%]|[%}]\}).)*+[%}]\}", re.DOTALL)
 # what the adapter is handed of dbt's it makes right itself
 ASKS_ADAPTER = re.compile(r"\badapter(?:\.\w+)+\([^()]*(?:\([^()]*\)[^()]*)*\)")

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from dbt.adapters.sparksession.edges import Foreign, Node
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, History
-from dbt.adapters.sparksession.keyed.tables import stored_table
+from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table
+from dbt.adapters.sparksession.reading.macro_calls import READS_OF_NEWS
+from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.warehouse import Warehouse
 
@@ -43,7 +45,7 @@ def name_in_sql(node: Node) -> str:
 
 def named_inputs(warehouse: Warehouse, model: Node, views: Sequence[Foreign]) -> dict[str, str]:
     """Name of each table that a model reads, through views too -> a hash of which table it is; {}
-    of a model with one input, which changes places with none."""
+    of a model with one input, which changes places with none, unless it is a keyed table."""
     graph = warehouse.manifest().flat_graph
     found = {}
     for reader in (model, *(graph["nodes"][view.unique_id] for view in views)):
@@ -55,7 +57,8 @@ def named_inputs(warehouse: Warehouse, model: Node, views: Sequence[Foreign]) ->
             relation = warehouse.read_for(node, reader)
             table = stored_table(relation.schema, relation.identifier, kind)
             found[name_in_sql(node)] = mark_of(warehouse.input_history(table).uuid or table)
-    return found if len(found) > 1 else {}
+    is_keyed = model["config"].get("materialized") == FOLDED
+    return found if is_keyed or len(found) > 1 else {}
 
 
 def moved_inputs(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -71,3 +74,28 @@ def moved_inputs(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
         for name, table in sorted(now.items())
         if before.get(name, table) != table and table in names
     ]
+
+
+def other_tables(
+    warehouse: Warehouse, model: Node, before: Mapping[str, str], now: Mapping[str, str]
+) -> list[str]:
+    """Inputs of a keyed table that are other tables by now than its rows were made of, as phrases:
+    it would keep the keys that the other table lacks. Of a model that asks for what is new, all
+    rows are made again by themselves. A remote session doesn't know which table one is.
+
+    Args:
+        before: what named_inputs gave when its rows were made; nothing of an older adapter.
+        now: what it gives now.
+    """
+    plan = warehouse.inputs.plan(model["unique_id"])
+    news = plan.news
+    asks = news.is_asked or any(macro in model["raw_code"] for macro in READS_OF_NEWS)
+    is_repaired = news.is_repaired or news.tolerates_replay or bool(news.given)
+    is_keyed = model["config"].get("materialized") == FOLDED
+    if not is_keyed or asks or is_repaired or is_remote(warehouse.session()):
+        return []
+    reads = plan.own.newest_reads if plan.own is not None else {}
+    if not before and len(now) == len(reads) == 1:
+        before = {name: mark_of(uuid) for name in now for _, uuid in reads.values() if uuid}
+    others = sorted(name for name, table in now.items() if before.get(name, table) != table)
+    return [f"{name} is another table than they were made of" for name in others]

@@ -11,7 +11,7 @@ from dbt.adapters.sparksession.reading.definitions import (
     default_strategy,
     used_macros,
 )
-from dbt.adapters.sparksession.reading.macro_calls import CALLED, JINJA
+from dbt.adapters.sparksession.reading.macro_calls import CALLED, JINJA, READS_OF_NEWS
 from dbt.adapters.sparksession.reading.query_parts import UnreadableQuery
 from dbt.adapters.sparksession.sql_texts import without_comments
 from dbt_common.exceptions import CompilationError
@@ -20,8 +20,6 @@ logger = AdapterLogger("Spark")
 # resource types whose SQL makes rows that are stored
 STORED = ("model", "snapshot")
 LIVE_KINDS = ("view", "materialized_view")
-# macros that read what came since the model's last commit
-READS_OF_NEWS = {"new_rows", "new_changes", "changed_partitions", "closed_periods"}
 REPLACING, OVERWRITING = "replace_partitions", "insert_overwrite"
 REPLACING_ALL = "replace_all"
 ADDING = ("append", "append_new_rows", "append_or_merge")  # they only add
