@@ -31,6 +31,7 @@ from dbt.adapters.sparksession.java import (
 )
 from dbt.adapters.sparksession.java_process import java_ended, last_lines, note_error
 from dbt.adapters.sparksession.local_files import set_permissions_in_java
+from dbt.adapters.sparksession.null_safe_filters import add_null_safe_filters
 from dbt.adapters.sparksession.private_files import keep_private
 from dbt.adapters.sparksession.secrets import (
     hide,
@@ -213,6 +214,7 @@ def _start(credentials: Any) -> SparkSession:
             raise
     _look_up_once(session._jvm)
     set_permissions_in_java(session)
+    add_null_safe_filters(session)
     return session
 
 
