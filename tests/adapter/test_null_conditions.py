@@ -27,6 +27,8 @@ CONDITIONS = (
     "not (n between 1 and 2 and k)",
     "not (s like 'a%' and k)",
     "not (s like 'a%') or k",
+    "s like 'a%' or k",
+    "s < 'b' or k",
     "(s <> 'a' or k) and (n <> 1 or not k) and id > 0",
     "(s <> 'a' or k) is null",
     "not (k <=> true) or s = 'c'",

@@ -16,7 +16,7 @@ from dbt.adapters.contracts.connection import AdapterResponse, Connection, Conne
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
 from dbt.adapters.sparksession.catalogs import REST, SQLITE, catalog_settings, scheme_of
-from dbt.adapters.sparksession.deletes import null_safe_delete
+from dbt.adapters.sparksession.deletes import check_replaced, null_safe_delete
 from dbt.adapters.sparksession.executors import LOCAL, is_local
 from dbt.adapters.sparksession.private_files import dbt_folders, keep_private, umask
 from dbt.adapters.sparksession.reading.view_marks import statement_of
@@ -294,6 +294,7 @@ class Handle:
         if bindings is not None:
             sql = sql % tuple(literal(value) for value in bindings)
         sql = null_safe_delete(statement_of(sql))
+        check_replaced(sql)
         try:
             self._frame = self.own.session.sql(sql)
         except Exception as exc:

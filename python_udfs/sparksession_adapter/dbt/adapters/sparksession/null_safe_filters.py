@@ -2,8 +2,8 @@
 
 Where all columns of a condition are partition columns, Iceberg alone answers it, and it takes a
 null for a value that differs: `a <> 1 or b = 2` gave rows in which `a` is null. Spark asks such a
-condition again of each row that Iceberg gives, as `coalesce(condition, false)`. A prefix that is
-denied (`not (a like 'x%' and b)`) isn't given to Iceberg: it ends there in a Java stack.
+condition again of each row that Iceberg gives, as `coalesce(condition, false)`. A prefix
+(`a like 'x%' or b`) isn't given to Iceberg: it ends there in a Java stack where `a` is null.
 
 The rule is one of Spark's optimizer, so it is in Java, which the compiler of Spark's own queries
 compiles.
@@ -72,7 +72,7 @@ public class NullSafeFilters extends org.apache.spark.sql.catalyst.rules.Rule {
         return part instanceof Or
             && part.nullable()
             && part.deterministic()
-            && has(part, Not.class)
+            && (has(part, Not.class) || has(part, StartsWith.class))
             && !has(part, SubqueryExpression.class);
     }
 
