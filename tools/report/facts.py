@@ -118,7 +118,7 @@ def queries(schema: str) -> dict[str, str]:
             order by version desc limit 20
         """,
         "publications": f"""
-            select target, table_name, max_by(version, published_at) as version,
+            select target, table_name, max_by(version, struct(published_at, version)) as version,
                 max(published_at) as published_at
             from {schema}.meta_publication
             group by target, table_name order by target, table_name limit 200

@@ -8,7 +8,7 @@
 #}
 {% test latest_row_is_current(model, key, deletes=true) %}
 {% set is_wrong = (
-    'not max_by(is_current, valid_from)' ~ (' and count_if(is_current) > 0' if deletes else '')
+    'not max_by(is_current, struct(valid_from, not is_current))' ~ (' and count_if(is_current) > 0' if deletes else '')
 ) %}
 {{ config(meta={
     'fails_within': key,
@@ -20,7 +20,7 @@ with
 wrong as (
     select
         {{ key | join(',\n        ') }},
-        max_by(is_current, valid_from) as latest_is_current,
+        max_by(is_current, struct(valid_from, not is_current)) as latest_is_current,
         count_if(is_current) as current_count
     from {{ model }}
     group by {{ key | join(', ') }}

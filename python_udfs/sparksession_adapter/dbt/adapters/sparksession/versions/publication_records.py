@@ -39,7 +39,8 @@ class PublicationRecords:
             rows = (
                 self._warehouse.session()
                 .sql(
-                    "select table_name, max_by(version, published_at) as version "
+                    "select table_name, "
+                    "max_by(version, struct(published_at, version)) as version "
                     f"from {self._table} where target = {literal(target)} "
                     "group by table_name"
                 )
