@@ -69,6 +69,19 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
         COUNTED,
         COUNTED,
     ),
+    # pipes
+    f"from {NEW} |> where v > 1 |> extend v + 1 as w |> select id, w": (None, None),
+    f"from {NEW} |> as n |> left join dw.y as o on n.id = o.id |> select n.id, o.v": (None, None),
+    f"from {NEW} |> aggregate count(*) as n group by day": (COUNTED, COUNTED),
+    f"from {NEW} |> as n |> aggregate count(*) as n group by day": (COUNTED, COUNTED),
+    f"from {NEW} |> as n |> join {NEW} as m on n.id = m.parent": (JOINED, JOINED),
+    f"from dw.y |> as o |> left join {NEW} as n on n.id = o.id |> select o.id": (OUTER, OUTER),
+    f"from {NEW} |> select distinct id": (DISTINCT, None),
+    f"select id from (from {NEW} |> select distinct id, abs(v) -- |>\n) where id > 1": (
+        DISTINCT,
+        None,
+    ),
+    f"from {NEW} |> where v > 1 |> tablesample (10 rows)": (RANKED, RANKED),
     # among themselves
     f"select * from (select *, row_number() over (partition by id order by v) as n from {NEW}) "
     "where n = 1": (RANKED, RANKED),
@@ -165,6 +178,15 @@ def test_new_rows_are_found_by_their_text_alone() -> None:
 def test_a_query_that_cannot_be_parsed_is_an_error() -> None:
     with pytest.raises(UnreadableQuery, match=re.escape("Expecting")):
         problem_of(f"select (from {NEW}", [NEW], True)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [f"from {NEW} |> union all select * from dw.y", f"select id from {NEW} |> limit 3"],
+)
+def test_pipes_that_the_parser_does_not_know_are_an_error(sql: str) -> None:
+    with pytest.raises(UnreadableQuery, match=re.escape("It has pipes (|>)")):
+        problem_of(sql, [NEW], True)
 
 
 UNSEEN_QUERIES = {

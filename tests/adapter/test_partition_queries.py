@@ -25,6 +25,7 @@ QUERIES: dict[str, str | None] = {
     f"select cast(day as date) as d, sum(v) as v from {NEW} group by cast(day as date)": None,
     f"select id, row_number() over (partition by day, id order by v) as n, day from {NEW}": None,
     f"select distinct day, id from {NEW}": None,
+    f"from {NEW} |> as x |> select distinct x.day, x.id": None,
     f"select day, sum(v) from (select day, v from {NEW} union all select day, v from {OTHER}) "
     "group by day": None,
     PAIR + "select x.day, y.v from x join y on x.day <=> y.cut and x.id = y.id": None,
@@ -54,6 +55,7 @@ QUERIES: dict[str, str | None] = {
     f"select coalesce(day, cut) as day, sum(v) from {NEW} group by coalesce(day, cut)": COUNTED,
     f"select day, sum(v) as v from dw.p where day not in (select day from {NEW}) group by day":
         JOINED,
+    f"from {NEW} |> as x |> join {OTHER} as y on x.id = y.id |> select x.day, y.v": JOINED,
     f"select day, v from dw.p where id in (select id from {NEW})": JOINED,
     f"select day, v from {NEW} as a where id in (select id from {NEW})": JOINED,
     f"select day, v from {NEW} as a where exists (select 1 from {NEW} as b where b.id = a.id)":

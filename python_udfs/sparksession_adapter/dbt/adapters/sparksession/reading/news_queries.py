@@ -314,5 +314,6 @@ class NewsReader:
         return QueryRows.CHOSEN if rows is QueryRows.KEYS else rows
 
     def _check_limit(self, query: exp.Expr, rows: QueryRows) -> None:
-        if rows > QueryRows.CHOSEN and (query.args.get("limit") or query.args.get("offset")):
+        is_part = query.args.get("limit") or query.args.get("offset") or takes_some(query)
+        if rows > QueryRows.CHOSEN and is_part:
             raise NewsProblem(self.ranked)
