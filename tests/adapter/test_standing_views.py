@@ -158,3 +158,51 @@ def test_a_view_of_a_name_that_cannot_be_looked_up_is_made_each_time(
     file.write_text('{"id": 1}\n', encoding="utf-8")
     for _ in range(2):
         assert made(project, vars={"file": str(file)}) == {"of_file"}
+
+
+def test_a_view_with_a_named_window_is_refused_as_nobody_could_read_it(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    query = "select id, count(*) over {0} as n from {{{{ ref('plain') }}}} {1}window {0} as "
+    query += "(order by id)"
+    made = make_project(
+        {
+            "models/orders.sql": FILES["models/orders.sql"],
+            # no window's names
+            "models/plain.sql": "with window as (select * from {{ ref('orders') }}) "
+            "select *, 'window w as (' as text from window -- window w as (",
+            "models/stored.sql": "{{ config(materialized='table') }} " + query.format("w", ""),
+            "models/above.sql": "select * from {{ ref('stored') }}",
+            "models/named.sql": query.format("`my w`", "/* a */ "),
+        }
+    )
+
+    outcome = made.run("run", expect_ok=False)
+
+    refused = [name for name, result in outcome.results.items() if result.status == "error"]
+    assert refused == ["named"]
+    assert (
+        "named (models/named.sql) is a view with a named window (`window w as (..)`), which Spark "
+        "doesn't find in a view of Iceberg's, so that nobody could read it; write each window into "
+        "its `over (..)`, or store the model as a table."
+    ) in outcome.results["named"].message
+    assert made.query("select * from dw.above") == [{"id": 1, "n": 1}]
+
+
+def test_a_sample_of_a_view_is_taken_before_its_name(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    whole = "{{ ref('plain') }} tablesample (100 percent)"
+    made = make_project(
+        {
+            "models/orders.sql": FILES["models/orders.sql"],
+            "models/plain.sql": FILES["models/plain.sql"],
+            "models/sampled.sql": "{{ config(materialized='table') }} select plain.id, other.name "
+            f"from {whole} join {whole} repeatable (7) as other on plain.id = other.id "
+            f"where exists (select 1 from {whole})",
+        }
+    )
+
+    made.run("run")
+
+    assert made.query("select * from dw.sampled") == [{"id": 1, "name": "a"}]

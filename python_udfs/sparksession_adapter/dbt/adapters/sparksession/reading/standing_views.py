@@ -13,15 +13,23 @@ from dbt.adapters.sparksession.reading.definitions import ENGINE
 from dbt.adapters.sparksession.reading.relations_named import moving_reads, relations_named
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import is_absent, mark_of
+from dbt.adapters.sparksession.sql_texts import COMMENT
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
+# Spark looks for it before Iceberg has put a view's query in the view's place
+NAMED_WINDOW = re.compile(r"\bwindow\s++(?:`[^`]*+`|\w++)\s++as\b", re.IGNORECASE)
 CTE = re.compile(r"(?<!\w)(\w++)`?\s++as\s*+\(", re.IGNORECASE)
 PROPERTY = "dbt.view_mark"  # of a view: what it was made of
 # settings of the profile by which Spark takes a query
 OF_SQL = ("spark.sql.ansi", "spark.sql.legacy", "spark.sql.session", "spark.sql.timestamp")
 # Iceberg's metadata tables; their columns go by those of the table and its partitions
 OF_METADATA = ("snapshots", "refs", "files", "partitions", "history", "manifests", "entries")
+
+
+def _kept_name(found: re.Match[str]) -> str:
+    """A name in backticks as it is, a blank for texts and comments."""
+    return found[0] if found[0].startswith("`") else " "
 
 
 class StandingViews:
@@ -36,7 +44,17 @@ class StandingViews:
 
         Args:
             sql: its query.
+
+        Raises:
+            CompilationError: nobody could read it.
         """
+        if NAMED_WINDOW.search(COMMENT.sub(_kept_name, sql)):
+            raise CompilationError(
+                f"{model['name']} ({model['original_file_path']}) is a view with a named window "
+                "(`window w as (..)`), which Spark doesn't find in a view of Iceberg's, so that "
+                "nobody could read it; write each window into its `over (..)`, or store the model "
+                "as a table."
+            )
         session, config = self._warehouse.session(), model["config"]
         if is_remote(session) or config.get("sql_header") or moving_reads(session, sql):
             return ""

@@ -29,6 +29,11 @@ NO_ALIAS = frozenset(
 MARK = re.compile(r"(?<!\S)(?P<name>\S++) /\* pinned read (?P<number>\d+) \*/")
 BEHIND = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:`|(?P<word>[^\W\d]\w*))?", re.DOTALL)
 
+SAMPLE = re.compile(
+    r"\s++tablesample\s*+\((?:[^()]|\([^()]*+\))*+\)(?:\s*+repeatable\s*+\([^()]*+\))?",
+    re.IGNORECASE,
+)
+
 
 def is_aliased(behind: str) -> bool:
     """Whether the SQL behind a relation begins with an alias of it.
@@ -86,9 +91,11 @@ class Readings:
             name = found["name"]
             start = found.start() + max(name.rfind("("), name.rfind(",")) + 1
             alias = sql[start : found.end("name")].rpartition(".")[2]
-            named = "" if is_aliased(sql[found.end() :]) else f" as {alias}"
-            parts += [sql[end:start], self.resolved(query), named]
-            end = found.end()
+            taken = SAMPLE.match(sql, found.end())  # stands before an alias
+            behind = taken.end() if taken is not None else found.end()
+            named = "" if is_aliased(sql[behind:]) else f" as {alias}"
+            parts += [sql[end:start], self.resolved(query), sql[found.end() : behind], named]
+            end = behind
         return "".join([*parts, sql[end:]])
 
 
