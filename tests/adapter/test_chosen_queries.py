@@ -140,6 +140,15 @@ QUERIES: dict[str, str | None] = {
     f"{OF_IDS} select *, row_number() over (partition by id order by at desc) as n from a "
     "qualify n = 1 and v > 1": FILTERED,
     f"{OF_IDS} select * from a qualify count(*) over (partition by id) = 1": FILTERED,
+    # values that become columns
+    f"{OF_IDS} select * from a pivot (sum(v) for k in (1 as one, 2 as two))": None,
+    f"{OF_IDS} select p.id, p.one from a pivot (sum(v) for k in (1 as one)) as p": None,
+    f"{OF_IDS} select day, one from a pivot (sum(v) for id in (1 as one, 2 as two))": COUNTED,
+    f"{OF_IDS} select * from a |> pivot (max(id) for k in (1 as one))": COUNTED,
+    f"{OF_IDS} select * from (select day, v, k from a) pivot (sum(v) for k in (1 as id))": COUNTED,
+    f"{OF_IDS} select id, one from a pivot (sum(v) for k in (1 as one)) where one > 3": FILTERED,
+    f"{OF_IDS} select p.one as id from a pivot (sum(v) for k in (1 as one)) as p": KEYED,
+    f"{OF_IDS} select day, value from a unpivot (value for name in (v, k))": None,
     # keys that come and go
     f"{OF_IDS} select count(*) as id, max(v) as v from a group by id": KEYED,
     f"{OF_IDS} select n as id, v from (select id, count(*) as n, max(v) as v from a group by 1)":

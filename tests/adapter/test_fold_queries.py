@@ -106,6 +106,8 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     # what is made of all rows of a key again
     (LAST, f"{COUNTED_AGAIN}, at {OF_CHOSEN}, at", MADE_AGAIN.format(column="v")),
     (LAST, f"{COUNTED_AGAIN}, min(at) as at {OF_CHOSEN}", MADE_AGAIN.format(column="v")),
+    (LAST, f"select id, at, v from (select id, at, k, n {OF_CHOSEN.replace(BY_KEY, '')}) pivot "
+     "(sum(n) for k in (1 as v))", MADE_AGAIN.format(column="v")),
     (LAST, f"select id, v, min(at) over (partition by id) as at from dw.x where id in (select id "
      f"from {NEW})", MADE_AGAIN.format(column="at")),
     (RANGE, f"select id, sum(v) as v, 1 as n {OF_CHOSEN}", MADE_AGAIN.format(column="v")),
@@ -226,6 +228,8 @@ ALL_ROWS: list[tuple[dict[str, object], str, str | None]] = [
     (LAST, "select id, max(at) as at, sum(v) as v from dw.x group by id", "v"),
     (LAST, "select id, min(at) as at, 1 as v from dw.x group by id", "at"),
     (LAST, "select id, at, row_number() over (partition by k order by at) as v from dw.x", "v"),
+    (LAST, "select id, at, v from dw.x pivot (sum(n) for k in (1 as v, 2 as w))", "v"),
+    (LAST, "select id, now() as at, v from dw.x pivot (sum(n) for k in (1 as v, 2 as w))", None),
     (LAST, "select id, at, v from (select id, at, count(*) as v from dw.x group by id, at)", "v"),
 ]  # fmt: skip
 

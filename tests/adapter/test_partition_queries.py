@@ -49,7 +49,13 @@ QUERIES: dict[str, str | None] = {
     f"with d (cut, v) as (select day, sum(v) from {NEW} group by day) select cut as day, v from d":
         None,
     f"select t.b as day, t.a as v from (select v, day from {NEW}) as t (a, b)": None,
+    f"select * from (select id, day, v from {NEW}) pivot (sum(v) for id in (1 as a, 2 as b))": None,
+    f"from {NEW} |> pivot (sum(v) for id in (1 as a)) |> select day, a as v": None,
+    f"select p.id, cast(p.cut as date) as day from (select id, day, day as cut, v from {NEW}) "
+    "pivot (max(day) for v in (1 as a)) as p": None,
     # over several partitions
+    f"select cast(a as date) as day, b from {NEW} pivot (max(day) as d for id in (1 as a, 2 as b))":
+        COUNTED,
     f"with d (day, k) as (select id, day from {NEW}) select day, count(*) from d group by day":
         COUNTED,
     f"select coalesce(day, cut) as day, sum(v) from {NEW} group by coalesce(day, cut)": COUNTED,

@@ -16,6 +16,8 @@ from dbt.adapters.sparksession.reading.query_parts import (
     named_columns,
     names_in_query,
     own_parts,
+    pivoted_columns,
+    pivots_of,
     query_behind,
     sources_of,
     taken_by_star,
@@ -59,9 +61,10 @@ class HeldColumns:
         """What the columns of a query hold, or of what stands in a `from`."""
         query, given = query_behind(source)
         held = self._held.get(id(query), {})
-        if query is None or not held or not given:
-            return held
-        return _renamed(held, names_in_query(query), given)
+        if query is not None and held and given:
+            held = _renamed(held, names_in_query(query), given)
+        made = pivoted_columns(source)
+        return {**held, **{name: (value,) for name, value in made.items()}} if made else held
 
     def note_set(self, query: exp.SetOperation) -> None:
         """Note what the columns of a `union` hold: what those of its parts do."""
@@ -105,7 +108,7 @@ class HeldColumns:
         return _Select(held, numbers, whole)
 
     def _is_grouped(self, source: exp.Expr) -> bool:
-        return id(query_behind(source)[0]) in self._grouped
+        return bool(pivots_of(source)) or id(query_behind(source)[0]) in self._grouped
 
 
 def _renamed(held: Held, names: Sequence[str], given: Sequence[str]) -> Held:

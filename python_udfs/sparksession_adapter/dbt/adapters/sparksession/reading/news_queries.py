@@ -23,6 +23,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     numbers_rows,
     own_parts,
     parsed,
+    pivots_of,
     query_behind,
     sources_of,
     subqueries,
@@ -224,8 +225,7 @@ class NewsReader:
             rows = self.rows_of(source, ctes)
         if rows > QueryRows.CHOSEN and takes_some(source):
             raise NewsProblem(self.ranked)
-        pivots = source.args.get("pivots") or ()
-        if rows > QueryRows.CHOSEN and any(not pivot.args.get("unpivot") for pivot in pivots):
+        if rows > QueryRows.CHOSEN and pivots_of(source):
             raise NewsProblem(self.counted)
         return rows
 

@@ -24,6 +24,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     origin_of_column,
     own_parts,
     parsed,
+    pivots_of,
     query_behind,
     sources_of,
     subqueries,
@@ -141,7 +142,20 @@ class CarryingReader:
         is_part = query.args.get("limit") or query.args.get("offset") or takes_some(query)
         if columns is not None and is_part:
             raise PartialRows(self.ranked)
-        return columns
+        return columns if columns is None else self._pivoted(query, columns)
+
+    def _pivoted(self, source: exp.Expr, columns: Carrying) -> Carrying:
+        """Columns that are left of a source's behind its pivots, which group rows by all that they
+        don't name.
+
+        Raises:
+            PartialRows: groups of several partitions.
+        """
+        pivots = pivots_of(source)
+        named = {item.name.lower() for pivot in pivots for item in pivot.find_all(exp.Column)}
+        if pivots and not columns - named and (columns or self.strict):
+            raise PartialRows(self.counted)
+        return columns - named
 
     def _of_table(self, table: exp.Table, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
         name = table.name.lower()

@@ -223,7 +223,23 @@ def sources_of(query: exp.Select) -> list[exp.Expr]:
 
 def label_of(source: exp.Expr) -> str:
     """How columns name what a select reads, in lower case; what has no name is only itself."""
-    return source.alias_or_name.lower() or f"#{id(source)}"
+    named = next((item.alias for item in source.args.get("pivots") or () if item.alias), "")
+    return (named or source.alias_or_name).lower() or f"#{id(source)}"
+
+
+def pivots_of(source: exp.Expr) -> list[exp.Pivot]:
+    """What groups the rows of what stands in a `from`, and makes columns of their values."""
+    return [item for item in source.args.get("pivots") or () if not item.args.get("unpivot")]
+
+
+def pivoted_columns(source: exp.Expr) -> dict[str, exp.Expr]:
+    """The columns that the pivots of a source make, in lower case, and their aggregates."""
+    found: dict[str, exp.Expr] = {}
+    for pivot in pivots_of(source):
+        made = [item.unalias() for item in pivot.expressions]
+        names = [column.name.lower() for column in pivot.args.get("columns") or ()]
+        found |= {name: made[place % len(made)] for place, name in enumerate(names)}
+    return found
 
 
 def gives_none_of(query: exp.Select, source: exp.Expr) -> bool:
