@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 # Text in quotes has a meaning; the parts of a model's SQL after it have no effect on its rows.
-# What isn't closed goes to the end: nothing is looked for twice
+# What isn't closed goes to the end: nothing is looked for twice. A raw text (r'\') has no escapes
 QUOTED = (
-    r"(?P<quoted>'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.)*+(?:\"|\\?\Z)|`[^`]*+(?:`|\Z))"
+    r"(?P<quoted>(?<!\w)[rR](?:'[^']*+(?:'|\Z)|\"[^\"]*+(?:\"|\Z))"
+    r"|'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.)*+(?:\"|\\?\Z)|`[^`]*+(?:`|\Z))"
 )
 COMMENT = re.compile(
     QUOTED + r"|\{#(?:[^#]++|#(?!\}))*+(?:#\}|\Z)|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)|--[^\n]*+",
