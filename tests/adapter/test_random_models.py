@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext, suppress
 
 import pytest
@@ -15,9 +15,18 @@ from tests.support.random_models import BUILT, KEPT_ROW, Model
 from tests.support.random_warehouses import ACCEPTED, RandomWarehouse, statements
 
 
-def rows_of(project, sql: str) -> Counter:
-    found = project.query(f"select id, day, cast(v as bigint) as v from {sql}")
-    return Counter(tuple(row.values()) for row in found)
+def rows_of_all(project, relations: Sequence[str]) -> list[Counter]:
+    """The rows of several relations, asked for in one query: to plan and start a query takes most
+    of its time."""
+    parts = (
+        f"select {place} as place, id, day, cast(v as bigint) as v from {sql}"
+        for place, sql in enumerate(relations)
+    )
+    found: list[Counter] = [Counter() for _ in relations]
+    for row in project.query(" union all ".join(parts)) if relations else ():
+        place, *values = row.values()
+        found[place][tuple(values)] += 1
+    return found
 
 
 class Tried:
@@ -128,22 +137,26 @@ class Tried:
 
     def _compare_tests(self, outcome) -> None:
         """Data tests have found what is there."""
+        asked: dict[str, str] = {}  # test -> a query of how many failures there are
+        stated: dict[str, int | None] = {}
         for result in outcome.raw.results:
             test = getattr(result.node, "test_metadata", None)
             if test is None or str(result.status) not in ("pass", "warn"):
                 continue
             column, (tested,) = result.node.column_name, result.node.depends_on.nodes
             table = f"dw.{tested.split('.')[2]}"
-            sql = {
-                "not_null": f"select count(*) from {table} where {column} is null",
-                "unique": f"select count(*) from (select {column} from {table} "
+            asked[result.node.name] = {
+                "not_null": f"select count(*) as v from {table} where {column} is null",
+                "unique": f"select count(*) as v from (select {column} from {table} "
                 f"where {column} is not null group by {column} having count(*) > 1)",
-                "accepted_values": f"select count(distinct {column}) from {table} "
+                "accepted_values": f"select count(distinct {column}) as v from {table} "
                 f"where {column} not in ({', '.join(map(str, ACCEPTED))})",
             }[test.name]
-            assert self.project.column(sql) == [result.failures], (
-                f"{self._when()}: {result.node.name} found {result.failures}, {sql}\n"
-                f"{self.models.files()}"
+            stated[result.node.name] = result.failures
+        counts = [f"(select 0 as id, null as day, v from ({sql}))" for sql in asked.values()]
+        for name, rows in zip(asked, rows_of_all(self.project, counts), strict=True):
+            assert rows == {(0, None, stated[name]): 1}, (
+                f"{self._when()}: {name} found {stated[name]}, {asked[name]}\n{self.models.files()}"
             )
 
     def _command(self, *args: str, expect_ok: bool | None = None):
@@ -161,60 +174,69 @@ class Tried:
         compile_these = ("compile", "--full-refresh", "--select", *sorted(names))
         done = self._command(*compile_these, expect_ok=True).raw.results
         compiled = {item.node.name: item.node.compiled_code for item in done}
+        sides: dict[str, tuple[str, str]] = {}
         for model in self.models.models:
             name = self.models.names[model.name]
             if name not in names or model.kind == "ephemeral":
                 continue
             if not model.twin:
-                self._compare_one(name, model, f"({statement_of(compiled[name])})")
+                sides[name] = _sides(name, model, f"({statement_of(compiled[name])})")
             elif with_python or not model.is_python:  # its twin reads views as they are stored
-                self._compare_one(name, model, f"({self.models.twin(model)})")
-
-    def _compare_one(self, name: str, model: Model, wanted: str) -> None:
-        stored, signed = f"dw.{name}", "if(row_kind in ('-U', '-D'), -{0}, {0})"
-        if model.kind == "summed":
-            value = signed.format("v")
-            wanted = f"(select id, day, sum({value}) as v from {wanted} group by id, day)"
-        if model.kind in ("latest", "folded_changes"):
-            best = f"select id, max(struct(day, v)) as best from {wanted} group by id"
-            wanted = f"(select id, best.day, best.v from ({best}))"
-        if model.kind == "zipped":
-            stored = f"(select id, cast(valid_from as date) as day, w as v from {stored})"
-            wanted = (
-                "(select id, day, v from (select *, lag(v) over (partition by id order by day) "
-                f"as v_before from (select id, day, max(v) as v from {wanted} group by id, day)) "
-                "where v_before is distinct from v)"
+                sides[name] = _sides(name, model, f"({self.models.twin(model)})")
+        found = iter(rows_of_all(self.project, [side for pair in sides.values() for side in pair]))
+        for name, held, full in zip(sides, found, found, strict=True):
+            assert held == full, (
+                f"{self._when()}: {name} has {held - full} too much and lacks {full - held}\n"
+                f"{self.models.files()}"
             )
-        if model.kind in ("changes", "python_changes"):  # as many copies as are left
-            left = "(select id, day, v, sum(sign) as copies from {} group by id, day, v)"
-            left += " lateral view explode(sequence(1, copies)) as copy"
-            stored, wanted = (f"{left.format(item)} where copies > 0" for item in (stored, wanted))
-            stored, wanted = (
-                text.replace("copies))", "abs(copies)))") for text in (stored, wanted)
-            )
-        if model.kind == "overwritten":  # a day that is gone stays
-            stored = f"(select * from {stored} where day in (select day from {wanted}))"
-            wanted = f"(select * from {wanted} where day is not null)"
-        if model.kind == "snapshot":
-            stored += " where dbt_valid_to is null"
-        if model.kind == "summed":  # a key of which nothing is left stays with a sum of 0
-            stored, wanted = (f"{item} where v is distinct from 0" for item in (stored, wanted))
-        held, full = rows_of(self.project, stored), rows_of(self.project, wanted)
-        assert held == full, (
-            f"{self._when()}: {name} has {held - full} too much and lacks {full - held}\n"
-            f"{self.models.files()}"
-        )
-        self.compared += 1
+        self.compared += len(sides)
 
     def _compare_published(self) -> None:
         """After a build of all models the published tables are what was built."""
-        for model in self.models.models:
-            if model.kind != "ephemeral" and model.name not in self.models.away:
-                name = self.models.names[model.name]
-                held = rows_of(self.project, f"dw.{name}")
-                assert rows_of(self.project, f"published.{name}") == held, (
-                    f"{self._when()}: published.{name}\n{self.models.files()}"
-                )
+        names = [
+            self.models.names[model.name]
+            for model in self.models.models
+            if model.kind != "ephemeral" and model.name not in self.models.away
+        ]
+        both = [f"{schema}.{name}" for name in names for schema in ("dw", "published")]
+        found = iter(rows_of_all(self.project, both))
+        for name, held, published in zip(names, found, found, strict=True):
+            assert published == held, f"{self._when()}: published.{name}\n{self.models.files()}"
+
+
+def _sides(name: str, model: Model, wanted: str) -> tuple[str, str]:
+    """What a model holds, and what it should hold, made alike where its kind needs that.
+
+    Args:
+        wanted: its query over all rows.
+    """
+    stored, signed = f"dw.{name}", "if(row_kind in ('-U', '-D'), -{0}, {0})"
+    if model.kind == "summed":
+        value = signed.format("v")
+        wanted = f"(select id, day, sum({value}) as v from {wanted} group by id, day)"
+    if model.kind in ("latest", "folded_changes"):
+        best = f"select id, max(struct(day, v)) as best from {wanted} group by id"
+        wanted = f"(select id, best.day, best.v from ({best}))"
+    if model.kind == "zipped":
+        stored = f"(select id, cast(valid_from as date) as day, w as v from {stored})"
+        wanted = (
+            "(select id, day, v from (select *, lag(v) over (partition by id order by day) "
+            f"as v_before from (select id, day, max(v) as v from {wanted} group by id, day)) "
+            "where v_before is distinct from v)"
+        )
+    if model.kind in ("changes", "python_changes"):  # as many copies as are left
+        left = "(select id, day, v, sum(sign) as copies from {} group by id, day, v)"
+        left += " lateral view explode(sequence(1, copies)) as copy"
+        stored, wanted = (f"{left.format(item)} where copies > 0" for item in (stored, wanted))
+        stored, wanted = (text.replace("copies))", "abs(copies)))") for text in (stored, wanted))
+    if model.kind == "overwritten":  # a day that is gone stays
+        stored = f"(select * from {stored} where day in (select day from {wanted}))"
+        wanted = f"(select * from {wanted} where day is not null)"
+    if model.kind == "snapshot":
+        stored += " where dbt_valid_to is null"
+    if model.kind == "summed":  # a key of which nothing is left stays with a sum of 0
+        stored, wanted = (f"{item} where v is distinct from 0" for item in (stored, wanted))
+    return stored, wanted
 
 
 def _why(name: str, message: str, log: str) -> str:

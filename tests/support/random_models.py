@@ -10,6 +10,13 @@ from dataclasses import dataclass, replace
 from dbt.adapters.sparksession.declared.joins import COMMIT_NUMBER
 
 from tests.support.dbt_project import REPO
+from tests.support.random_sql import (
+    chosen_queries,
+    daily_queries,
+    latest_queries,
+    row_queries,
+    whole_queries,
+)
 
 SOURCES = """
     sources:
@@ -160,6 +167,8 @@ class RandomProject:
         """A query over all rows of one or two relations."""
         name, two, lookup = self._any(), self._any(), self._lookup()
         asked = self._stored()
+        if self.rng.random() < 0.5:
+            return self.rng.choice(whole_queries(name, two))
         return self.rng.choice(
             (
                 f"with recursive steps(id, day, v, n) as (select id, day, v, 0 from {name} "
@@ -221,6 +230,9 @@ class RandomProject:
         the new rows of the very same table."""
         read = f"{{{{ new_rows({self._stored()}) }}}}"
         found = FINDS_KEPT_ROW.format(EVENTS)
+        if self.rng.random() < 0.5:
+            more = row_queries(read, f"v + {CONSTANT}", found)
+            return Model(name, self._adding() + self.rng.choice(more), "added")
         sql = self.rng.choice(
             (
                 f"select id, day, v * 2 + {CONSTANT} as v from {read}",
@@ -251,8 +263,8 @@ class RandomProject:
             f"select id, day, v from {{{{ changed_partitions({item}, by='day') }}}}"
             for item in taken
         )
-        sums = f"select max(id) as id, day, sum(v) + {self._lookup()} as v from ({parts})"
-        return Model(name, f"{settings}{sums} group by day", "days")
+        sql = self.rng.choice(daily_queries(f"({parts})", self._lookup()))
+        return Model(name, settings + sql, "days")
 
     def _summed(self, name: str) -> Model:
         settings = config(
@@ -267,8 +279,7 @@ class RandomProject:
     def _latest(self, name: str) -> Model:
         settings = config(materialized="folded", unique_key="id", fold={"sequence": ["day", "v"]})
         read = f"{{{{ new_rows({self._stored()}) }}}}"
-        sql = f"select id, day, v from {read} where id is not null and day is not null"
-        return Model(name, f"{settings}{sql} and v is not null", "latest")
+        return Model(name, settings + self.rng.choice(latest_queries(read)), "latest")
 
     def _merged(self, name: str) -> Model:
         settings = config(
@@ -282,12 +293,8 @@ class RandomProject:
         """Sums again those that new rows belong to."""
         settings = config(materialized="incremental", unique_key="id")
         stored = self._stored()
-        return Model(
-            name,
-            f"{settings}select id, max(day) as day, sum(v) as v from {{{{ {stored} }}}} "
-            f"where id in (select id from {{{{ new_rows({stored}) }}}}) group by id",
-            "chosen",
-        )
+        queries = chosen_queries(f"{{{{ {stored} }}}}", f"{{{{ new_rows({stored}) }}}}")
+        return Model(name, settings + self.rng.choice(queries), "chosen")
 
     def _overwritten(self, name: str) -> Model:
         settings = config(
