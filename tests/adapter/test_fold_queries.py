@@ -103,6 +103,11 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (COUNTING, f"select id, v, row_kind from {NEW}", None),
     (COUNTING, f"select id, sum(v) as v, row_kind from {NEW} {BY_KIND}", GROUPED),
     (COUNTING, f"select * from (select id, sum(v) as v, row_kind from {NEW} {BY_KIND})", GROUPED),
+    # windows with a name
+    (LAST, f"select id, at, v from (select *, row_number() over w as n from {NEW} window w as "
+     "(partition by id order by at desc)) where n = 1", None),
+    (LAST, f"select id, at, v from (select *, row_number() over (w order by at) as n from {NEW} "
+     "window w as (partition by id)) where n = 1", RANKED),
     # what is made of all rows of a key again
     (LAST, f"{COUNTED_AGAIN}, at {OF_CHOSEN}, at", MADE_AGAIN.format(column="v")),
     (LAST, f"{COUNTED_AGAIN}, min(at) as at {OF_CHOSEN}", MADE_AGAIN.format(column="v")),

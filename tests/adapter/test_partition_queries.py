@@ -25,6 +25,11 @@ QUERIES: dict[str, str | None] = {
     f"select cast(day as date) as d, sum(v) as v from {NEW} group by cast(day as date)": None,
     f"select id, row_number() over (partition by day, id order by v) as n, day from {NEW}": None,
     f"select distinct day, id from {NEW}": None,
+    f"select day, count(*) over w as n, rank() over (u order by v) as r from {NEW} "
+    "window W as (partition by day), u as w": None,
+    f"select day, count(*) over w as n from {NEW} window w as (partition by id)": RANKED,
+    f"select day, n from (select day, sum(v) over w as n from {NEW} window w as (order by v)) "
+    "window w as (partition by day)": RANKED,
     f"from {NEW} |> as x |> select distinct x.day, x.id": None,
     f"select day, sum(v) from (select day, v from {NEW} union all select day, v from {OTHER}) "
     "group by day": None,

@@ -57,6 +57,7 @@ def _parsed(sql: str) -> exp.Expr:
     _unfold_joins(tree)
     _drop_unused(tree)
     for query in [*tree.find_all(exp.Select)]:
+        _unfold_windows(query)
         _unfold_names(query)
     return tree
 
@@ -127,6 +128,20 @@ def _drop_unused(tree: exp.Expr) -> None:
             if around is not None and not around.expressions:
                 around.pop()
         waiting = bool(unused)
+
+
+def _unfold_windows(query: exp.Select) -> None:
+    """Let what a select's named windows (`window w as (..)`) go by stand where it uses them."""
+    named = {window.name.lower(): window for window in query.args.get("windows") or ()}
+    used = [item for item in own_parts(query) if isinstance(item, exp.Window)] if named else []
+    for window in [*named.values(), *used]:
+        given = named.get(window.alias.lower())
+        if given is None:
+            continue
+        window.set("partition_by", [item.copy() for item in given.args.get("partition_by") or ()])
+        for part in ("order", "spec"):
+            if given.args.get(part) and not window.args.get(part):
+                window.set(part, given.args[part].copy())
 
 
 def _unfold_names(query: exp.Select) -> None:
