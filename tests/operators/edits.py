@@ -74,6 +74,8 @@ def _project_renamed(user: User, _: Random) -> dict[str, str | None]:
     return {"dbt_project.yml": text.replace("\n  binlog_warehouse:", "\n  warehouse:")}
 
 
+PROFILE = "profiles/profiles.yml"
+SETTING = '        spark.sql.codegen.hugeMethodLimit: "8000"\n'
 DWD, DWS = "models/dwd/", "models/dws/"
 # no command should take them
 MISTAKES: dict[str, Edit] = {
@@ -104,7 +106,16 @@ EDITS: dict[str, Edit] = MISTAKES | {
     "a description": replaced(
         "models/_models.yml", "name: order_newest\n", "name: order_newest\n    description: x\n"
     ),
+    "another number of partitions": replaced(
+        PROFILE, "env_var('SPARK_SHUFFLE_PARTITIONS', '8')", "3"
+    ),
+    "a selector": new(
+        "selectors.yml", "selectors: [{name: only, default: true, definition: order_newest+}]"
+    ),
     # that say something else
+    "another way to calculate": replaced(
+        PROFILE, SETTING, f'        spark.sql.ansi.enabled: "false"\n{SETTING}'
+    ),
     "another count": replaced(
         f"{DWS}order_count.sql", "{{ daily_cut", "-- {{ ref('statuses') }}\n{{ daily_cut"
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import shlex
 import shutil
@@ -21,7 +22,7 @@ from pyspark.sql import SparkSession
 from tests.operators.arguments import flags, selection, some_vars
 from tests.operators.edits import EDITS, MISTAKES
 from tests.operators.small_log import FIX, models_of, text_of
-from tests.operators.user import GARBAGE, User, WentWrong, cut
+from tests.operators.user import GARBAGE, User, WentWrong, cut, lines_in, offsets_in
 from tests.support.clocks import put_ahead
 from tests.support.killed_runs import kill, start
 
@@ -122,6 +123,54 @@ def put_file_back(user: User, random: Random) -> None:
         user.reported.append(f"{path.name} is whole again")
 
 
+@step(2)
+def land_otherwise(user: User, random: Random) -> None:
+    """A file lies there packed, unpacked or in two parts, in the place of the old or beside it."""
+    files = [path for path in user.landed_files() if path not in user.hidden]
+    if not files:
+        return
+    path = random.choice(files)
+    content, packed = lines_in(path), path.suffix == ".gz"
+    lines = content.splitlines(keepends=True)
+    stem, _, first = path.name.partition(".")[0].rpartition("+")
+    at = random.randrange(1, len(lines)) if len(lines) > 1 and random.random() < 0.5 else 0
+    is_left = random.random() < 0.3
+    parts = {0: lines[:at], at: lines[at:]} if at else {0: lines}
+    for number, part in parts.items():
+        ending = ".jsonl" if packed else ".jsonl.gz"
+        other = path.with_name(f"{stem}+{int(first) + number:010d}{ending}")
+        text = b"".join(part)
+        other.write_bytes(text if packed else gzip.compress(text))
+    if not is_left:
+        path.unlink()
+    user.reported.append(
+        f"{path.name} {'is' if is_left else 'was'} there, and in {len(parts)} other files"
+    )
+
+
+@step(1)
+def land_another_content(user: User, random: Random) -> None:
+    """A file that the warehouse has read gets the lines of another, which no run may take."""
+    files = [path for path in user.landed_files() if path not in user.hidden]
+    if len(files) < 2 or "ods_binlog" not in tables_and_views(user)[0]:
+        return
+    path, other = random.sample(files, 2)
+    place, held = offsets_in(path), f"partition_number = {path.parent.name.partition('=')[2]}"
+    try:
+        read = user.project.column(
+            f"select count(distinct message_offset) from dw.ods_binlog where batch_id = 'live' and "
+            f"{held} and message_offset between {place.start} and {place.stop - 1}"
+        )
+    except Exception as exc:
+        if "NotFoundException" not in str(exc):
+            raise
+        return  # an old catalog names a file that is gone
+    if read == [len(place)] and lines_in(path) != lines_in(other):
+        text = lines_in(other)
+        user.hide(path, gzip.compress(text) if path.suffix == ".gz" else text)
+        user.reported.append(f"{path.name} has the lines of {other.name}")
+
+
 # ---- commands -----------------------------------------------------------------------------
 
 
@@ -160,7 +209,8 @@ def seed_or_snapshot(user: User, random: Random) -> None:
 
 @step(2)
 def retry(user: User, random: Random) -> None:
-    user.dbt("retry", vars=some_vars(random, "retry"))
+    more = random.choice(([], [], ["--full-refresh"], ["--threads", "1"]))
+    user.dbt("retry", *more, vars=some_vars(random, "retry"))
 
 
 @step(3)
@@ -179,6 +229,11 @@ def look(user: User, random: Random) -> None:
                 ["source", "freshness"],
                 ["docs", "generate", *random.choice(([], ["--no-compile"], ["--empty-catalog"]))],
                 ["debug"],
+                ["clean"],
+                ["deps"],
+                ["test", "--select", "source:*"],
+                ["show", "--inline", sql, "--limit", "0"],
+                ["list", "--selector", "no_such_selector"],
                 ["clone", "--state", str(user.state)],
             )
         )
@@ -315,6 +370,13 @@ def operate(user: User, random: Random) -> None:
         ("publish_candidate", {}),
         ("keep_version", {"version": version, "tag": "paid"}),
         ("keep_version", {"version": version}),
+        ("keep_version", {}),
+        ("roll_back", {}),
+        ("expire_versions", {"keep": 0}),
+        ("compact", {"select": "no_such_model"}),
+        ("compact", {"merge_runs": "no"}),
+        ("diff_built", {"schema": "x"}),
+        ("drop_built", {"schema": random.choice(("x", "dw", "published", ""))}),
         ("list_versions", {}),
         ("diff_versions", {"first": version, "last": version + 1}),
         ("publish_to", {}),

@@ -335,6 +335,12 @@ def lines_in(path: Path) -> bytes:
     return gzip.decompress(content) if path.suffix == ".gz" else content
 
 
+def offsets_in(path: Path) -> range:
+    """The offsets of a landed file's lines."""
+    first = int(path.name.partition(".")[0].rpartition("+")[2])
+    return range(first, first + len(lines_in(path).splitlines()))
+
+
 def _link(source: str, target: str) -> None:
     Path(target).hardlink_to(source)
 
