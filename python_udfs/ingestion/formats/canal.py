@@ -325,11 +325,13 @@ def _is_other_text(raw: Column, declared: Column, kind: SourceType) -> Column:
     """
     from pyspark.sql import functions as F
 
-    others = {"text": _OF_BYTES, "binary": _OF_TEXT}
-    if kind.kind not in others:
+    if kind.kind == "text":
+        is_other = declared.rlike(_OF_BYTES)
+    elif kind.kind == "binary":
+        is_other = declared.rlike(_OF_TEXT)
+    else:
         return F.lit(False)
-    is_other = declared.rlike(others[kind.kind]) & ~raw.rlike(_ASCII)
-    return F.coalesce(is_other, F.lit(False))
+    return F.coalesce(is_other & ~raw.rlike(_ASCII), F.lit(False))
 
 
 def _with_labels(raw: Column, declared: Column, kind: SourceType) -> Column:

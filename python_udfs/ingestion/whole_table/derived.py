@@ -17,13 +17,13 @@ from python_udfs.ingestion.typed.rows import refused_rows
 from python_udfs.ingestion.whole_table.partial_images import marked, unmarked
 from python_udfs.ingestion.whole_table.segments import (
     IN_DOUBT,
+    fills_with_gaps,
     in_doubt,
     key_moves,
     load_images,
     place_struct,
     row_key,
     segments,
-    with_gaps,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def rows_of_loads(
     Args:
         source: the table's declaration, as its messages are written.
     """
-    gaps = with_gaps(state.events, state.fills) if state.whole_images else {}
+    gaps = fills_with_gaps(state.events, state.fills) if state.whole_images else {}
     if not gaps:
         return load_rows(messages, source, day)
     snapshots = messages.where(F.col("op") == "snapshot")

@@ -54,7 +54,7 @@ def place_struct(place: tuple[int, int]) -> Column:
     )
 
 
-def with_gaps(
+def fills_with_gaps(
     events: Sequence[TableEvent], fills: dict[tuple[int, int], Fill]
 ) -> dict[int, TableEvent]:
     """The events that filled the table with rows of which some may be missing, by their number."""
@@ -70,7 +70,7 @@ def in_doubt(time: Column, gaps: Mapping[int, TableEvent]) -> Column:
     those behind it that the log lacks. What is behind any other event the log has whole.
 
     Args:
-        gaps: of with_gaps.
+        gaps: of fills_with_gaps.
     """
     found = F.lit(False)
     for event in gaps.values():
@@ -174,7 +174,7 @@ def segments(
     ]
     if not source.primary_key:
         return _bags(moves, filled)
-    gaps = with_gaps(events, fills)
+    gaps = fills_with_gaps(events, fills)
     limit = F.lit(None if loaded is None else loaded + LOAD_MARGIN).cast("long")
     early = F.coalesce(F.col("time") <= limit, F.lit(False))
     by_segment = moves.groupBy("key", "segment").agg(
