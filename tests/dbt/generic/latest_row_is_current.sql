@@ -8,7 +8,8 @@
 #}
 {% test latest_row_is_current(model, key, deletes=true) %}
 {% set is_wrong = (
-    'not max_by(is_current, struct(valid_from, not is_current))' ~ (' and count_if(is_current) > 0' if deletes else '')
+    'not max_by(is_current, struct(valid_from, not is_current))'
+    ~ (' and count_if(is_current) > 0' if deletes else '')
 ) %}
 {{ config(meta={
     'fails_within': key,

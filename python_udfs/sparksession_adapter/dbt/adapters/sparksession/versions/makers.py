@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX
 from dbt.adapters.sparksession.reading.microbatch import replaces_whole_table
@@ -39,7 +38,7 @@ class Makers:
         self._warehouse = warehouse
         self._store = store
 
-    def check(self, node: Any, materialized: str) -> None:
+    def check(self, node: Foreign, materialized: str) -> None:
         """Before a node is built: its table isn't that of another project which makes it, too.
 
         Of a project that was renamed nothing is left that this project doesn't make. A run that
@@ -71,7 +70,7 @@ class Makers:
         packages = {node.package_name for node in self._warehouse.manifest().nodes.values()}
         return project_of(maker) in packages | {self._warehouse.config.project_name}
 
-    def _goes_on(self, node: Any, materialized: str, maker: str) -> bool:
+    def _goes_on(self, node: Foreign, materialized: str, maker: str) -> bool:
         is_same = node.unique_id.partition(".")[2].partition(".")[2] == maker.split(".", 2)[2]
         replaces = replaces_whole_table(node.config, bool(get_flags().FULL_REFRESH))
         return is_same and materialized in GO_ON and not replaces
