@@ -21,6 +21,10 @@ CONDITIONS = {
     "status = 'now'": False,
     "at < '{now}'": False,
     "id in (select id from dw.y where until > now())": False,
+    "at < (select now())": True,
+    "at between (select max(t) from (select current_date - 30 as t)) and date '2026-03-01'": True,
+    "at < (select max(until) from dw.y where until > now())": False,
+    "at < (select date '2026-03-01')": False,
 }
 # query over new rows -> whether a condition on them asks the clock
 QUERIES = {
@@ -31,6 +35,10 @@ QUERIES = {
     f"with p as (select current_date() as day) select n.* from {NEW} as n, p where n.at < p.day": (
         True
     ),
+    "with p as (select current_date() as day), q as (select day - 30 as since from p) "
+    f"select * from {NEW} where at >= (select since from q)": True,
+    "with q as (select max(until) as since from dw.y where until < now()) "
+    f"select * from {NEW} where at >= (select since from q)": False,
     f"select * from (select *, at < now() as is_past from {NEW}) where is_past": True,
     f"with a as (select * from {NEW}), b as (select * from a where at < now()) select * from b": (
         True

@@ -12,6 +12,7 @@ from dbt.adapters.sparksession.reading.news_queries import reads_news
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     conditions_of,
+    cte_of,
     in_tables,
     label_of,
     parsed,
@@ -62,8 +63,7 @@ def problem_of_clock(sql: str, news: Collection[str], raw_code: str) -> str | No
     days = () if today is None else tuple(str(today + timedelta(n)) for n in (-1, 0, 1))
     for query in tree.find_all(exp.Select):
         for condition in _conditions_on_news(query):
-            parts = condition.walk(prune=lambda part: isinstance(part, exp.Query))
-            if any(_is_clock(part, days) for part in parts):
+            if _asks_clock(condition, days):
                 return BY_CLOCK
     return None
 
@@ -85,6 +85,29 @@ def _conditions_on_news(query: exp.Select) -> Iterator[exp.Expr]:
         columns = [*condition.find_all(exp.Column)]
         if not columns or {column.table.lower() for column in columns} - looked_up:
             yield in_tables(condition, sources)
+            yield condition  # whose queries can be followed to their CTEs
+
+
+def _asks_clock(condition: exp.Expr, days: tuple[str, ...]) -> bool:
+    """Whether the clock stands in a condition, or in a query that gives it a value; what is looked
+    up in a table is as of the run."""
+    waiting, seen = [condition], set[int]()
+    while waiting:
+        for part in waiting.pop().walk(prune=_looks_up):
+            if _is_clock(part, days):
+                return True
+            cte = cte_of(part) if isinstance(part, exp.Table) else None
+            if cte is not None and id(cte) not in seen:
+                seen.add(id(cte))
+                waiting.append(cte.this)
+    return False
+
+
+def _looks_up(part: exp.Expr) -> bool:
+    """Whether a part of a condition is a query that reads a table."""
+    return isinstance(part, exp.Query) and any(
+        cte_of(table) is None for table in part.find_all(exp.Table)
+    )
 
 
 def _is_clock(part: exp.Expr, days: tuple[str, ...]) -> bool:

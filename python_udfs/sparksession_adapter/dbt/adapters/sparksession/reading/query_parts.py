@@ -49,8 +49,9 @@ def _parsed(sql: str) -> exp.Expr:
         tree = parse_one(_with_distinct_pipes(sql), dialect=DIALECT)
     except (SqlglotError, RecursionError) as exc:
         raise UnreadableQuery(str(exc)) from exc
-    except (AssertionError, AttributeError, ValueError) as exc:  # of sqlglot, at pipes
-        raise UnreadableQuery("It has pipes (|>) that sqlglot doesn't know.") from exc
+    except (AssertionError, AttributeError, ValueError) as exc:  # of sqlglot, mostly at pipes
+        known = "It has pipes (|>) that sqlglot doesn't know." if "|>" in sql else repr(exc)
+        raise UnreadableQuery(known) from exc
     if not isinstance(tree, exp.Query):
         raise UnreadableQuery("It is no query.")
     _name_pipes(tree)
