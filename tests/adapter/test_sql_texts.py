@@ -14,11 +14,11 @@ RAW = r"select r'\' as a, '--' || {} as b, R" + '"\\"' + " as c from "
 
 @pytest.mark.parametrize("text", [RAW, "select concat(r'\\', '/*', {}) as b from x /* of x */ "])
 def test_what_stands_behind_a_raw_text_is_no_comment(text: str) -> None:
-    one, other = text.format("v"), text.format("w")
+    before, after = text.format("v"), text.format("w")
 
-    assert sql_mark(one) != sql_mark(other)
-    assert sql_mark(one) == sql_mark(f"{one} -- a remark")
-    assert "v" in without_comments(one)
+    assert sql_mark(before) != sql_mark(after)
+    assert sql_mark(before) == sql_mark(f"{before} -- a remark")
+    assert "v" in without_comments(before)
     assert goes_by_clock(text.format("now()"))
 
 

@@ -9,88 +9,90 @@ ORDER = "order by id nulls last, day nulls last, v nulls last"
 CERTAIN = "rand() < 2 and current_date() > date '2020-01-01'"  # asks chance and the clock
 
 
-def whole_queries(one: str, two: str) -> tuple[str, ...]:
+def whole_queries(rows: str, others: str) -> tuple[str, ...]:
     """Queries over all rows of one or two relations, as they stand in a `from`."""
-    found = _plain_queries(one, two)
-    return (*found, *_grouped_queries(one), *_queries_of_two(one, two))
+    found = _plain_queries(rows, others)
+    return (*found, *_grouped_queries(rows), *_queries_of_two(rows, others))
 
 
-def _plain_queries(one: str, two: str) -> tuple[str, ...]:
+def _plain_queries(rows: str, others: str) -> tuple[str, ...]:
     return (
-        f"from {one} |> where v >= 0 |> extend v + 1 as w |> select id, day, w as v",
-        f"from {one} |> aggregate sum(v) as v, max(id) as id group by day |> select id, day, v",
-        f"from {one} |> select id, day, v |> union all select id, day, -v from {two}",
-        f"from {one} |> as one |> left join {two} as two on one.id = two.id and two.v > 6 "
+        f"from {rows} |> where v >= 0 |> extend v + 1 as w |> select id, day, w as v",
+        f"from {rows} |> aggregate sum(v) as v, max(id) as id group by day |> select id, day, v",
+        f"from {rows} |> select id, day, v |> union all select id, day, -v from {others}",
+        f"from {rows} |> as one |> left join {others} as two on one.id = two.id and two.v > 6 "
         "|> select one.id, one.day, two.v |> where v is not null",
-        f"from {one} |> {ORDER} |> limit 3 |> select id, day, v",
-        f"from {one} as one select one.id, one.day, one.v where one.v > 0",
-        f"select id, day, w as v from (select id, day, v, v + 1 as u from {one}) "
+        f"from {rows} |> {ORDER} |> limit 3 |> select id, day, v",
+        f"from {rows} as one select one.id, one.day, one.v where one.v > 0",
+        f"select id, day, w as v from (select id, day, v, v + 1 as u from {rows}) "
         "unpivot include nulls (w for what in (v, u))",
-        f"select id, day, a as v from {one} lateral view outer explode(array(v, null)) as a",
-        f"select id, day, p * 2 + c as v from {one} lateral view posexplode(array(1, 2)) as p, c",
-        f"select id, day, a as v from {one}, lateral inline(array(struct(1 as a), struct(v as a)))",
-        f"select * except (k) from (select id, day, v, 1 as k from {one})",
-        f"select id, day, x as v from (select id, day, v + 1 as w, w * 2 as x from {one})",
-        f"select m0.id, m0.day, m0.v from {one} as m0 where m0.v > 0",
-        f"select id, day, cast(cast(v as decimal(38, 10)) / 3 as int) as v from {one}",
+        f"select id, day, a as v from {rows} lateral view outer explode(array(v, null)) as a",
+        f"select id, day, p * 2 + c as v from {rows} lateral view posexplode(array(1, 2)) as p, c",
+        f"select id, day, a as v from {rows}, "
+        "lateral inline(array(struct(1 as a), struct(v as a)))",
+        f"select * except (k) from (select id, day, v, 1 as k from {rows})",
+        f"select id, day, x as v from (select id, day, v + 1 as w, w * 2 as x from {rows})",
+        f"select m0.id, m0.day, m0.v from {rows} as m0 where m0.v > 0",
+        f"select id, day, cast(cast(v as decimal(38, 10)) / 3 as int) as v from {rows}",
         "select id, to_date(from_utc_timestamp(cast(day as timestamp), 'America/Lima')) as day, v "
-        f"from {one}",
-        f"select id, day, aggregate(array(v, 1), 0L, (s, x) -> s + x) as v from {one}",
-        f"select id, day, v from {one} where {CERTAIN}",
-        f"select id, day, v from {one} tablesample (100 percent)",
-        f"select /*+ broadcast(one) */ id, day, v from {one} as one /* where v > 'it''s */",
-        f"select id, day, v from {one} {ORDER} limit 4 offset 1",
+        f"from {rows}",
+        f"select id, day, aggregate(array(v, 1), 0L, (s, x) -> s + x) as v from {rows}",
+        f"select id, day, v from {rows} where {CERTAIN}",
+        f"select id, day, v from {rows} tablesample (100 percent)",
+        f"select /*+ broadcast(one) */ id, day, v from {rows} as one /* where v > 'it''s */",
+        f"select id, day, v from {rows} {ORDER} limit 4 offset 1",
     )
 
 
-def _grouped_queries(one: str) -> tuple[str, ...]:
+def _grouped_queries(rows: str) -> tuple[str, ...]:
     return (
         f"select 1 as id, day, coalesce(a, 0) - coalesce(b, 0) as v from (select id, day, v from "
-        f"{one}) pivot (sum(v) for id in (1 as a, 2 as b))",
-        f"select id, day, sum(v) as v from {one} group by cube(id, day)",
-        f"select id, day, sum(v) as v from {one} group by id, day with rollup",
-        f"select id, day, count(v) + grouping(id) as v from {one} "
+        f"{rows}) pivot (sum(v) for id in (1 as a, 2 as b))",
+        f"select id, day, sum(v) as v from {rows} group by cube(id, day)",
+        f"select id, day, sum(v) as v from {rows} group by id, day with rollup",
+        f"select id, day, count(v) + grouping(id) as v from {rows} "
         "group by grouping sets ((id), (day), ())",
-        f"select id, day, count(*) as v from {one} group by all",
-        f"select max(id) as id, day, sum(v) filter (where v > 0) as v from {one} group by day",
+        f"select id, day, count(*) as v from {rows} group by all",
+        f"select max(id) as id, day, sum(v) filter (where v > 0) as v from {rows} group by day",
         "select id, max(day) as day, size(collect_set(v)) + coalesce(array_max(collect_list(v)), "
-        f"0) as v from {one} group by id",
-        f"select id, max_by(day, struct(day, v)) as day, max(v) as v from {one} "
+        f"0) as v from {rows} group by id",
+        f"select id, max_by(day, struct(day, v)) as day, max(v) as v from {rows} "
         "group by id having count(*) > 1",
         "select id, day, sum(v) over (partition by id order by day, v rows between 1 preceding "
-        f"and current row) as v from {one}",
-        f"select id, day, count(*) over w as v from {one} "
+        f"and current row) as v from {rows}",
+        f"select id, day, count(*) over w as v from {rows} "
         "window w as (partition by day order by v)",
         "select id, day, sum(v) over (partition by id order by day range between interval 1 day "
-        f"preceding and current row) as v from {one} where day is not null",
+        f"preceding and current row) as v from {rows} where day is not null",
     )
 
 
-def _queries_of_two(one: str, two: str) -> tuple[str, ...]:
+def _queries_of_two(rows: str, others: str) -> tuple[str, ...]:
     return (
-        f"select id, day, v from {one} minus select id, day, v from {two}",
-        f"select id, day, v from {one} intersect all select id, day, v from {two}",
-        f"select id, day, v from {one} union select id, day, v from {two}",
-        f"(select id, day, v from {one} except select id, day, v from {two}) union all "
-        f"(select id, day, 1 from {two} where id = 1)",
-        f"select id, day, v from {one} where id not in (select id from {two} where v > 3)",
-        f"select id, day, v from {one} as one where v > 7 or exists "
-        f"(select 1 from {two} as two where two.id = one.id and two.day > one.day)",
-        f"select id, day, v + (select count(*) from {two} as two where two.id = one.id) as v "
-        f"from {one} as one",
-        f"select id, day, v from {one} where (id, v) in (select id, v from {two})",
-        f"with events as (select * from {one}), m0 as (select * from events) select a.id, "
+        f"select id, day, v from {rows} minus select id, day, v from {others}",
+        f"select id, day, v from {rows} intersect all select id, day, v from {others}",
+        f"select id, day, v from {rows} union select id, day, v from {others}",
+        f"(select id, day, v from {rows} except select id, day, v from {others}) union all "
+        f"(select id, day, 1 from {others} where id = 1)",
+        f"select id, day, v from {rows} where id not in (select id from {others} where v > 3)",
+        f"select id, day, v from {rows} as one where v > 7 or exists "
+        f"(select 1 from {others} as two where two.id = one.id and two.day > one.day)",
+        f"select id, day, v + (select count(*) from {others} as two where two.id = one.id) as v "
+        f"from {rows} as one",
+        f"select id, day, v from {rows} where (id, v) in (select id, v from {others})",
+        f"with events as (select * from {rows}), m0 as (select * from events) select a.id, "
         "max(b.day) as day, a.v from m0 as a join m0 as b on a.id = b.id group by a.id, a.v",
-        f"with a as (select id, day, v from {one}) select * from a union all "
-        f"select * from (with a as (select id, day, v from {two}) select * from a)",
-        f"select id, b.day, max(b.v) as v from {one} as a join {two} as b using (id) "
+        f"with a as (select id, day, v from {rows}) select * from a union all "
+        f"select * from (with a as (select id, day, v from {others}) select * from a)",
+        f"select id, b.day, max(b.v) as v from {rows} as a join {others} as b using (id) "
         "group by id, b.day",
         f"select coalesce(a.id, b.id) as id, coalesce(a.day, b.day) as day, max(b.v) as v "
-        f"from {one} as a full outer join {two} as b on a.id = b.id and a.day = b.day group by all",
-        f"select distinct a.id, a.day, b.v from {one} as a join {two} as b "
+        f"from {rows} as a full outer join {others} as b "
+        "on a.id = b.id and a.day = b.day group by all",
+        f"select distinct a.id, a.day, b.v from {rows} as a join {others} as b "
         "on cast(a.id as string) = b.id",
-        f"select one.id, one.day, found.v from {one} as one left join lateral "
-        f"(select sum(two.v) as v from {two} as two where two.day = one.day) as found on true",
+        f"select one.id, one.day, found.v from {rows} as one left join lateral "
+        f"(select sum(two.v) as v from {others} as two where two.day = one.day) as found on true",
     )
 
 
