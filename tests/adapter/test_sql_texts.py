@@ -35,3 +35,21 @@ def test_a_statement_behind_a_raw_text_is_a_statement() -> None:
         [r"select r'\'", "select 'a;'"],
         "select b",
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select 1 /* a /* b */ -- c */ + {} as x",
+        "select 1 /* /*/ */ '*/ + {} as x",
+        "select 1 /* a /* b /* c */ */ ; */ + {} as x",
+        "select 1 /*/ - */ + {} as x",
+    ],
+)
+def test_comments_stand_within_comments(text: str) -> None:
+    before = text.format("v")
+
+    assert without_comments(before).split() == ["select", "1", "+", "v", "as", "x"]
+    assert sql_mark(before) != sql_mark(text.format("w"))
+    assert sql_mark(before) == sql_mark(before.replace("/* ", "/* more "))
+    assert split_statements(f"{before}; select 2; ")[0][1:] == ["select 2"]

@@ -10,8 +10,22 @@ QUOTED = (
     r"(?P<quoted>(?<!\w)[rR](?:'[^']*+(?:'|\Z)|\"[^\"]*+(?:\"|\Z))"
     r"|'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.)*+(?:\"|\\?\Z)|`[^`]*+(?:`|\Z))"
 )
+NESTED = 6  # levels of comments within comments that are looked at
+
+
+def _in_comment(levels: int) -> str:
+    """Pattern of what stands in a comment, comments of so many levels among it.
+
+    Spark nests them: behind /* a /* b */ the first goes on.
+    """
+    if not levels:
+        return r"(?:[^*]++|\*(?!/))*+"
+    return rf"(?:[^*/]++|\*(?!/)|/(?!\*)|/\*{_in_comment(levels - 1)}(?:\*/|\Z))*+"
+
+
+IN_COMMENT = _in_comment(NESTED)
 COMMENT = re.compile(
-    QUOTED + r"|\{#(?:[^#]++|#(?!\}))*+(?:#\}|\Z)|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)|--[^\n]*+",
+    QUOTED + r"|\{#(?:[^#]++|#(?!\}))*+(?:#\}|\Z)|/\*" + IN_COMMENT + r"(?:\*/|\Z)|--[^\n]*+",
     re.DOTALL,
 )
 
@@ -26,7 +40,7 @@ def without_comments(sql: str) -> str:
 
 
 STATEMENT_END = re.compile(
-    QUOTED + r"|(?P<comment>/\*(?:[^*]++|\*(?!/))*+(?P<end>\*/|\Z)|--[^\n]*+)|(?P<stop>;)",
+    QUOTED + rf"|(?P<comment>/\*{IN_COMMENT}(?P<end>\*/|\Z)|--[^\n]*+)|(?P<stop>;)",
     re.DOTALL,
 )
 
