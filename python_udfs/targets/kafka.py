@@ -218,11 +218,12 @@ class KafkaStore:
             rows = self._missing(topic, mode, rows, part.version)
         begun = {"begun_version": part.version, "begun_mark": part.mark, "mode": mode}
         begun |= {"warehouse": self._warehouse, "topic_id": self._topic_ids([topic])[topic]}
-        self._record_version(topic, record | begun | {"columns": dict(part.kinds)})
-        before = sum(self._ends(topic).values())
+        ends = self._ends(topic)
+        begun |= {"columns": dict(part.kinds), "partitions": len(ends)}
+        self._record_version(topic, record | begun)
         written, removed = self._write(topic, rows)
         # others' messages and marks of transactions count too: there may be more
-        arrived = sum(self._ends(topic).values()) - before
+        arrived = sum(self._ends(topic).values()) - sum(ends.values())
         check_rows(topic, written + removed, min(arrived, written + removed), "the topic")
         self._record_version(
             topic,
@@ -251,6 +252,13 @@ class KafkaStore:
             problems.append(f"it has messages, and {VERSION_TOPIC} doesn't know it")
         if record and record.get("mode") != mode:
             problems.append(f"it was published in mode {record.get('mode')}, not {mode}")
+        had = record.get("partitions") or len(record.get("ends") or {})
+        has = len(self._ends(topic))
+        if mode == UPSERT and had and has != had:
+            problems.append(
+                f"it had {had} partitions when it was published, has {has}: of a key's messages "
+                "in two of them the newest is unknown"
+            )
         was = record.get("columns") or {}
         problems += [f"column {column} is gone" for column in was if column not in part.kinds]
         problems += [

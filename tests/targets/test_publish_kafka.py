@@ -262,3 +262,24 @@ def test_a_cluster_that_is_down_and_topics_of_another_kind_are_named(
     project.inner.env["PUBLISH_STREAM_URL"] = broker.servers
     project.run("run-operation", "publish_to")
     assert Stream(broker, project).rows() == expected(project)
+
+
+def test_a_topic_whose_number_of_partitions_was_raised_is_refused(
+    make: Callable[..., ChildProject], broker: KafkaBroker
+) -> None:
+    """A key's next message would come to another partition than its earlier messages."""
+    project = make()
+    source = Source(project, SEED)
+    source.change(4)
+    project.run("build")
+    broker.add_partitions("total", 3)
+    source.change(4)
+    failed = project.run("build", expect_ok=False).log
+    assert (
+        "Target stream: topic total differs from the model: it had 2 partitions when it was "
+        "published, has 3: of a key's messages in two of them the newest is unknown (publish to "
+        "another topic, or delete it and publish again)"
+    ) in " ".join(failed.split())
+    broker.delete("total")
+    project.run("run-operation", "publish_to")
+    assert Stream(broker, project).rows() == expected(project)
