@@ -107,6 +107,7 @@ def test_few_rows_of_a_data_test_are_those_of_all_tables_below_it(
         reads=other,
         lease=other,
         place=other,
+        makers=other,
         interrupts=other,
     )
     assert builds.tests_few_rows(node(*parents, kind="test")) is few

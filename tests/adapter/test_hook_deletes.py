@@ -93,6 +93,8 @@ REPLACED = {
         "(s < 'a' or s >= 'b') and s is not null",
         "s < 'b' and s is not null",
         "s > 'a'",
+        "false or s is null",
+        "true and s is not null",
     ],
 }
 REPLACED_OR_NULL = {

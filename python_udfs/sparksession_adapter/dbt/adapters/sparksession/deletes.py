@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 
 DELETES = re.compile(r"\s*delete\s+from\b", re.IGNORECASE)
 REPLACES = re.compile(r"\breplace\s+where\b", re.IGNORECASE)
+CONNECTIVES = (exp.And, exp.Or, exp.Not, exp.Paren)
 CONDITION = re.compile(QUOTED + r"|(?P<where>\bwhere\b)", re.IGNORECASE | re.DOTALL)
 
 
@@ -115,7 +116,9 @@ def check_replaced(sql: str) -> None:
     for part in where.walk():
         if not (_denies(part) or _is_below(part)):
             continue
-        # a boolean is denied by what it is compared with
+        # a boolean by itself is null of no row; else it is denied by what it is compared with
+        if isinstance(part, exp.Boolean) and isinstance(part.parent, CONNECTIVES):
+            continue
         denied = part.parent if isinstance(part, exp.Boolean) and part is not where else part
         asks = denied.this.unnest() if isinstance(denied, exp.Not) else denied
         is_true = isinstance(part, exp.Boolean) and part.this
