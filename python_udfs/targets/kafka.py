@@ -253,8 +253,7 @@ class KafkaStore:
         if record and record.get("mode") != mode:
             problems.append(f"it was published in mode {record.get('mode')}, not {mode}")
         had = record.get("partitions") or len(record.get("ends") or {})
-        has = len(self._ends(topic))
-        if mode == UPSERT and had and has != had:
+        if mode == UPSERT and had and (has := len(self._ends(topic))) != had:
             problems.append(
                 f"it had {had} partitions when it was published, has {has}: of a key's messages "
                 "in two of them the newest is unknown"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated
 
-from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.declarations import DeclarationError, needs_backticks
 from dbt.adapters.sparksession.edges import Given, Json, Settings
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.yaml_fields import (
@@ -209,7 +209,7 @@ def count_plan(declared: Given) -> Json:
     problems += [
         f"measure {name} needs a name of letters, digits and _"
         for name in (measures if isinstance(measures, Mapping) else ())
-        if re.search(r"\W", str(name))
+        if needs_backticks(str(name))
     ]
     if not problems and count is None:
         problems.append(
@@ -229,7 +229,7 @@ def count_plan(declared: Given) -> Json:
 
 def _is_bare_and_odd(name: Given) -> bool:
     """Whether a column's name isn't in the backticks that Spark takes it in alone."""
-    return isinstance(name, str) and not name.startswith("`") and bool(re.search(r"\W", name))
+    return isinstance(name, str) and not name.startswith("`") and needs_backticks(name)
 
 
 def _name_problems(sums: Json, named: Mapping[str, Iterable[Given]]) -> Iterator[str]:

@@ -31,11 +31,16 @@ class DeclarationError(ValueError):
         super().__init__(f"{name}:{text}\nExample: {example}")
 
 
+def needs_backticks(name: str) -> bool:
+    """Whether Spark takes a column's name in backticks alone; true of one that has them, too."""
+    return bool(re.search(r"\W", name))
+
+
 def name_problems(names: Iterable[str]) -> Iterator[str]:
     """Error texts for columns whose names Spark takes in backticks alone, of a macro that writes
     the names that it is given as they are."""
     for name in dict.fromkeys(names):
-        if re.search(r"\W", name):
+        if needs_backticks(name):
             plain = re.sub(r"\W+", "_", name).strip("_") or "name"
             yield (
                 f"column {name}: the macro takes no name that needs backticks; give the column "

@@ -16,13 +16,12 @@ def topic_regex(pattern: str) -> str:
     found: list[str] = []
     in_set: str | None = None  # what was read of the set
     for sign in _SIGN.findall(translate(pattern)):
+        is_bracket = in_set is not None and sign == "["
+        found.append(r"\[" if is_bracket else sign)
         if in_set is None:
             in_set = "" if sign == "[" else None
-            found.append(sign)
         elif sign == "]" and in_set.removeprefix("^"):  # at first it is a sign of the set
             in_set = None
-            found.append(sign)
         else:
             in_set += sign
-            found.append(r"\[" if sign == "[" else sign)
     return "^" + "".join(found)
