@@ -50,10 +50,25 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
     f"with recursive t as (select id from {NEW} union all select id + 1 from t where id < 3) "
     "select id from t": (None, None),
     f"select id from {NEW} union all select 0 as id where false": (None, None),
+    f"select id from {NEW} where name like any ('a%', 'b%') or name ilike some ('c')": (None, None),
+    f"select id from {NEW} where id = any (select id from dw.y)": (None, None),
+    f"select id, v >>> 1 as v, a?::int as a from {NEW}": (None, None),
+    f"from {NEW} |> set v = v >>> 1, a = concat(a, ',') |> drop b, c": (None, None),
+    f"from {NEW} |> union all select * from {NEW}": (None, None),
     "select day, count(*) as n from dw.x group by day": (None, None),  # nothing new is read
     # counts
     f"select day, count(*) as n from {NEW} group by day": (COUNTED, COUNTED),
     f"select max(v) as v from {NEW}": (COUNTED, COUNTED),
+    f"select window.start as at, count(*) as n from {NEW} group by window(at, '1 hour')": (
+        COUNTED,
+        COUNTED,
+    ),
+    f"from {NEW} |> set v = v + 1 |> drop a |> aggregate sum(v) as v group by id": (
+        COUNTED,
+        COUNTED,
+    ),
+    f"from {NEW} |> drop a |> except table dw.y": (DISTINCT, None),
+    f"from {NEW} |> union all table dw.y": (AGAIN, None),
     f"select mean(v) as v from {NEW}": (COUNTED, COUNTED),
     f"select id, any(v) as v from {NEW} group by id": (COUNTED, COUNTED),
     f"select n from dw.y, lateral (select count(*) as n from {NEW})": (COUNTED, COUNTED),
@@ -182,7 +197,7 @@ def test_a_query_that_cannot_be_parsed_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    [f"from {NEW} |> union all select * from dw.y", f"select id from {NEW} |> limit 3"],
+    [f"from {NEW} |> union all values (1)", f"select id from {NEW} |> limit 3"],
 )
 def test_pipes_that_the_parser_does_not_know_are_an_error(sql: str) -> None:
     with pytest.raises(UnreadableQuery, match=re.escape("It has pipes (|>)")):

@@ -20,4 +20,7 @@ def is_aggregate(part: exp.Expr) -> bool:
     """Whether an expression is an aggregate of rows, of Spark's own functions."""
     if isinstance(part, exp.Anonymous):
         return part.name.lower() in OTHERS
-    return isinstance(part, (exp.AggFunc, exp.AnonymousAggFunc, exp.Any))
+    if isinstance(part, exp.Any):  # `like any (..)` and `= any (select ..)` compare a value
+        is_list = isinstance(part.parent, (exp.Like, exp.ILike)) and part.arg_key == "expression"
+        return not is_list and not isinstance(part.this, exp.Query)
+    return isinstance(part, (exp.AggFunc, exp.AnonymousAggFunc))

@@ -7,14 +7,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
-from sqlglot import TokenType, exp, parse_one, tokenize
+from dbt.adapters.sparksession.reading.spark_words import (
+    DIALECT,
+    in_known_words,
+    with_distinct_pipes,
+)
+from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-DIALECT = "spark"
 NEWS = "dbt_news"  # stands for new rows in the text that is parsed
 NEUTRAL = (exp.Unnest, exp.Values)  # sources that read no table
 NUMBERING = "monotonically_increasing_id"
-DISTINCT_PIPE = [TokenType.PIPE_GT, TokenType.SELECT, TokenType.DISTINCT]
 
 
 def reads_nothing(source: exp.Expr) -> bool:
@@ -46,12 +49,12 @@ def _parsed(sql: str) -> exp.Expr:
     """A statement's tree, which its readers share and don't change: a node's query is looked at up
     to four times."""
     try:
-        tree = parse_one(_with_distinct_pipes(sql), dialect=DIALECT)
-    except (SqlglotError, RecursionError) as exc:
-        raise UnreadableQuery(str(exc)) from exc
-    except (AssertionError, AttributeError, ValueError) as exc:  # of sqlglot, mostly at pipes
-        known = "It has pipes (|>) that sqlglot doesn't know." if "|>" in sql else repr(exc)
-        raise UnreadableQuery(known) from exc
+        tree = _tree_of(sql)
+    except UnreadableQuery:
+        known = in_known_words(sql)
+        if known == sql:
+            raise
+        tree = _tree_of(known)
     if not isinstance(tree, exp.Query):
         raise UnreadableQuery("It is no query.")
     _name_pipes(tree)
@@ -63,31 +66,14 @@ def _parsed(sql: str) -> exp.Expr:
     return tree
 
 
-def _with_distinct_pipes(sql: str) -> str:
-    """A statement with `|> select a |> distinct` in place of `|> select distinct a`, of which the
-    parser forgets the `distinct`."""
-    if "|>" not in sql:
-        return sql
-    tokens = tokenize(sql, read=DIALECT)
-    begun = [
-        place
-        for place in range(2, len(tokens))
-        if [token.token_type for token in tokens[place - 2 : place + 1]] == DISTINCT_PIPE
-    ]
-    for place in reversed(begun):
-        depth, end = 0, len(sql)
-        for token in tokens[place:]:
-            depth += (token.token_type is TokenType.L_PAREN) - (
-                token.token_type is TokenType.R_PAREN
-            )
-            if depth < 0 or (depth == 0 and token.token_type is TokenType.PIPE_GT):
-                end = token.start
-                break
-        word = tokens[place]
-        listed = sql[word.end + 1 : end]
-        # a comment may stand last
-        sql = f"{sql[: word.start]}{listed}\n|> distinct {sql[end:]}"
-    return sql
+def _tree_of(sql: str) -> exp.Expr:
+    try:
+        return parse_one(with_distinct_pipes(sql), dialect=DIALECT)
+    except (SqlglotError, RecursionError) as exc:
+        raise UnreadableQuery(str(exc)) from exc
+    except (AssertionError, AttributeError, ValueError) as exc:  # of sqlglot, mostly at pipes
+        known = "It has pipes (|>) that sqlglot doesn't know." if "|>" in sql else repr(exc)
+        raise UnreadableQuery(known) from exc
 
 
 def _name_pipes(tree: exp.Expr) -> None:
