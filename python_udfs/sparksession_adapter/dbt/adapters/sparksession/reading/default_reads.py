@@ -6,7 +6,6 @@ names it with a mark behind it, see view_marks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -39,6 +38,7 @@ from dbt.adapters.sparksession.reading.microbatch import MICROBATCH, PINNED_READ
 from dbt.adapters.sparksession.reading.named_reads import CTE_PREFIX
 from dbt.adapters.sparksession.reading.news import (
     ADDING,
+    OVERWRITING,
     REPLACING,
     REPLACING_ALL,
     STORED,
@@ -51,6 +51,7 @@ from dbt.adapters.sparksession.reading.news_queries import (
     problem_of,
     problem_of_unseen,
 )
+from dbt.adapters.sparksession.reading.own_conditions import asks_newest, asks_which_run
 from dbt.adapters.sparksession.reading.partition_queries import problem_of_partitions
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.taken_back import is_of_join
@@ -65,10 +66,6 @@ logger = AdapterLogger("Spark")
 # macros that look into the model's own table for the rows that it doesn't have: what a query makes
 # of these rows is looked at as with new rows
 FIND_NEW_ROWS = ("unseen_rows", "_looked_up")
-# a condition by the newest row that a model holds, as in (select max(at) from {{ this }})
-NEWEST_OF_THIS = re.compile(
-    r"\bmax\s*\([^{}]{1,200}?\bfrom\s+\{\{-?\s*this\b", re.IGNORECASE | re.DOTALL
-)
 
 
 def reads_itself(node: Foreign, macros: Settings) -> bool:
@@ -84,11 +81,16 @@ def reads_itself(node: Foreign, macros: Settings) -> bool:
 
 def _is_read_by_macros(node: Foreign, macros: Settings) -> bool:
     """Whether a macro of the project that a SQL model calls names the model's own table."""
-    return any(
-        _names_itself(macro.macro_sql)
+    return any(map(_names_itself, _texts_of_macros(node, macros)))
+
+
+def _texts_of_macros(node: Foreign, macros: Settings) -> list[str]:
+    """The macros of the project that a SQL model calls, as they are written."""
+    return [
+        macro.macro_sql
         for macro in used_macros(node.depends_on.macros, macros)
         if macro.package_name not in ENGINE_PACKAGES and macro.name not in FIND_NEW_ROWS
-    )
+    ]
 
 
 def _names_itself(text: str) -> bool:
@@ -162,6 +164,9 @@ class DefaultReads:
             self._check_partitions(model, plan, sql)
         if strategy == MICROBATCH and is_sql and not config.get(PARTIAL_RUNS):
             self._check_batch(model, sql)
+        chooses = is_sql and not (plan.news.is_asked or config.get(PARTIAL_RUNS))
+        if chooses and strategy in (*ADDING, MERGING, OVERWRITING, REPLACING_ALL):
+            self._check_own_conditions(model, strategy)
         if strategy not in (*ADDING, MERGING, REPLACING_ALL) or plan.python.nothing_new:
             return
         asks_itself = self._asks_itself(model, plan)
@@ -191,8 +196,6 @@ class DefaultReads:
                     f"read what came; call {untaken} before the branch, or, if each run's result "
                     f"is meant by itself, say {PARTIAL_RUNS}=true in its config."
                 )
-        if asks_itself and not config.get(PARTIAL_RUNS):
-            self._warn_of_late_rows(model)
         if strategy == MERGING or asks_itself or may_add_all(model):
             return
         raise CompilationError(
@@ -319,13 +322,33 @@ class DefaultReads:
                 f"{PARTIAL_RUNS}=true in its config."
             )
 
-    def _warn_of_late_rows(self, model: Node) -> None:
-        if NEWEST_OF_THIS.search(without_comments(model["raw_code"])):
+    def _check_own_conditions(self, model: Node, strategy: str) -> None:
+        """Look at what a model leaves out of its later runs by itself. What a condition on the
+        newest row that it holds leaves out, or a branch of is_incremental(), is warned of.
+
+        Raises:
+            CompilationError: a later run would replace all its rows by those of such a branch.
+        """
+        manifest: Foreign = self._warehouse.manifest()
+        node = manifest.nodes[model["unique_id"]]
+        texts = [node.raw_code, *_texts_of_macros(node, manifest.macros)]
+        if asks_newest(texts):
             logger.warning(
                 f"{model['name']}: what lies behind its newest row is taken for read, so that a "
                 "row which comes late never gets into it; read what is new by new_rows(..), or, "
                 f"if that is meant, say {PARTIAL_RUNS}=true in its config."
             )
+        elif asks_which_run(node.raw_code) and not reads_itself(node, manifest.macros):
+            if strategy == REPLACING_ALL:
+                raise CompilationError(replaces_by_a_part(model["name"]))
+            if strategy not in ADDING:
+                logger.warning(
+                    f"{model['name']}: its later runs read what a branch of is_incremental() lets "
+                    "in, so that a row behind it which comes late or changes never gets in, and a "
+                    "key's sum may be that of a part of its rows; read what is new by "
+                    "new_rows(..) or changed_partitions(..), or, if that is meant, say "
+                    f"{PARTIAL_RUNS}=true in its config."
+                )
 
     def _check_in_version(self, model: Node, relation: Relation, context: Context) -> None:
         """Look at whether the version that the var as_of_version names has what a ref names, which
