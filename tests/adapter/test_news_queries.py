@@ -67,6 +67,7 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
         COUNTED,
         COUNTED,
     ),
+    f"select count(*) as n from {NEW}; -- all of them": (COUNTED, COUNTED),
     f"from {NEW} |> drop a |> except table dw.y": (DISTINCT, None),
     f"from {NEW} |> union all table dw.y": (AGAIN, None),
     f"select mean(v) as v from {NEW}": (COUNTED, COUNTED),

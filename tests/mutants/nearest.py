@@ -96,6 +96,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/reading/clock_queries.py", "adapter/test_clock_queries.py"),
     (ADAPTER + "/reading/*_queries.py", QUERIES),
     (ADAPTER + "/reading/query_parts.py", QUERIES),
+    (ADAPTER + "/reading/own_conditions.py", "adapter/test_own_conditions.py"),
     (ADAPTER + "/reading/spark_words.py", "adapter/test_news_queries.py"),
     (ADAPTER + "/reading/held_columns.py", QUERIES),
     (ADAPTER + "/reading/own_choices.py", QUERIES),

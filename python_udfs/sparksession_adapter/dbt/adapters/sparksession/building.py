@@ -24,6 +24,7 @@ from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.table_reads import WITHOUT_TABLE, TableReads
 from dbt.adapters.sparksession.session import message_of, own_session, unpersist
 from dbt.adapters.sparksession.session_values import forget_values
+from dbt.adapters.sparksession.sql_texts import split_statements
 from dbt.adapters.sparksession.table_properties import unheeded_configs
 from dbt.adapters.sparksession.versions.held_lease import LEASE_TABLE, HeldLease
 from dbt.adapters.sparksession.versions.makers import Makers
@@ -103,7 +104,8 @@ class NodeBuilds:
             return None, Progress(own.session, node.name), unique_id
         if node.resource_type in PUBLISHED_KINDS:
             _check_names(node, self._warehouse.credentials.schema)
-            _check_layout(node)
+            _check_layout(node, self._warehouse.credentials.catalog)
+            _check_single_query(node, node_config.get("materialized"))
             self._makers.check(node, node_config.get("materialized"))
         self._take_reads_of_ephemeral(node)
         self._named_reads.check_named_reads(node)
@@ -210,8 +212,11 @@ class NodeBuilds:
                     self._reads.read_table(model, self._warehouse.relation_of(table), "all")
 
 
-def _check_layout(node: Any) -> None:
+def _check_layout(node: Any, catalog: str) -> None:
     """Warn of configs that nothing goes by.
+
+    Args:
+        catalog: that all tables lie in.
 
     Raises:
         DbtRuntimeError: its tblproperties are no mapping.
@@ -222,12 +227,25 @@ def _check_layout(node: Any) -> None:
             f"tblproperties of {node.name} must be a mapping of names to values, such as "
             f"{{'write.parquet.compression-codec': 'gzip'}}, got {properties!r}."
         )
-    names = unheeded_configs(node.config)
+    names = unheeded_configs(node.config, catalog)
     if names:
         logger.warning(
             f"{node.name}: its config has {', '.join(names)}, which nothing goes by: each table is "
             "one of Iceberg's in the warehouse's own folder; take that out of the config, and set "
-            "partition_by, sort_by and tblproperties instead."
+            "schema, partition_by, sort_by and tblproperties instead."
+        )
+
+
+def _check_single_query(node: Any, kind: str) -> None:
+    """Refuse a view whose query ends with a semicolon: Spark makes it, and nobody could read it.
+
+    Raises:
+        DbtRuntimeError: it does.
+    """
+    if kind == "view" and node.language == "sql" and split_statements(node.compiled_code or "")[0]:
+        raise DbtRuntimeError(
+            f"{node.name}: its SQL has a semicolon, and the query of a view stands within those of "
+            "its readers: take the semicolon out."
         )
 
 

@@ -42,6 +42,7 @@ from dbt.adapters.sparksession.secrets import (
 )
 from dbt.adapters.sparksession.stop_signals import ctrl_c_as_it_is
 from dbt.adapters.sparksession.unstorable import unstorable_columns
+from dbt.adapters.sparksession.wordless_errors import words_for
 from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JNetworkError
 
@@ -470,7 +471,8 @@ def message_of(exc: BaseException) -> str:
     if refusal is not None:
         return redacted(refusal)
     lines = [line for line in text.splitlines() if not _NOISE.match(line)]
-    return redacted("\n".join(lines).strip())
+    words = redacted("\n".join(lines).strip())
+    return words or words_for(type(exc).__name__, getattr(exc, "_stackTrace", None) or "")
 
 
 def _refusal_of_worker(text: str) -> str | None:

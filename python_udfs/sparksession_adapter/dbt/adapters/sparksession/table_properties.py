@@ -17,13 +17,18 @@ UNHEEDED = ("location_root", "clustered_by", "buckets", "options")
 ICEBERG = "iceberg"
 
 
-def unheeded_configs(config: Foreign) -> list[str]:
-    """Configs of dbt-spark that a node has, and that nothing goes by here.
+def unheeded_configs(config: Foreign, catalog: str) -> list[str]:
+    """Configs of dbt and dbt-spark that a node has, and that nothing goes by here.
 
-    >>> unheeded_configs({"file_format": "Iceberg", "location_root": "/data"})
+    Args:
+        catalog: name of the catalog that all tables lie in.
+
+    >>> unheeded_configs({"file_format": "Iceberg", "location_root": "/data"}, "lake")
     ['location_root']
     """
     names = [name for name in UNHEEDED if config.get(name) is not None]
+    if str(config.get("database") or catalog).lower() != catalog.lower():
+        names.append("database")
     file_format = config.get("file_format")
     if file_format is not None and str(file_format).lower() != ICEBERG:
         names.insert(0, "file_format")

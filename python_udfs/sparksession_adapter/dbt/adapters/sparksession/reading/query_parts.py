@@ -12,6 +12,7 @@ from dbt.adapters.sparksession.reading.spark_words import (
     in_known_words,
     with_distinct_pipes,
 )
+from dbt.adapters.sparksession.sql_texts import split_statements
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
@@ -67,6 +68,9 @@ def _parsed(sql: str) -> exp.Expr:
 
 
 def _tree_of(sql: str) -> exp.Expr:
+    if ";" in sql:  # behind which a comment may stand
+        statements, rest = split_statements(sql)
+        sql = statements[0] if len(statements) == 1 and not rest else sql
     try:
         return parse_one(with_distinct_pipes(sql), dialect=DIALECT)
     except (SqlglotError, RecursionError) as exc:

@@ -59,12 +59,12 @@ def in_known_words(sql: str) -> str:
 def _replacements(tokens: list[Token], sql: str) -> Iterator[Replacement]:
     types = 0  # whose `>` comes yet
     for place, token in enumerate(tokens):
-        kind, (following,) = token.token_type, _kinds(tokens, place + 1, 1) or [None]
-        if kind in NESTED and following is TokenType.LT:
+        kind, following = token.token_type, _kinds(tokens, place + 1, 1)
+        if kind in NESTED and following == [TokenType.LT]:
             types += 1
         elif kind is TokenType.GT and types:
             types -= 1
-        elif kind is TokenType.WINDOW and following is TokenType.L_PAREN:
+        elif kind is TokenType.WINDOW and following == [TokenType.L_PAREN]:
             yield token.start, token.end + 1, f"`{_text(token, sql)}`"
         elif kind is TokenType.QDCOLON:
             yield token.start, token.end + 1, "::"
@@ -96,8 +96,8 @@ def _of_pipe(tokens: list[Token], place: int, sql: str) -> Iterator[Replacement]
         first = tokens[place + 1]
         if first.token_type in (TokenType.TABLE, TokenType.SELECT, TokenType.FROM):
             is_table = first.token_type is TokenType.TABLE
-            begin = "(select * from" if is_table else f"({_text(first, sql)}"
-            yield first.start, first.end + 1, begin
+            opened = "(select * from" if is_table else f"({_text(first, sql)}"
+            yield first.start, first.end + 1, opened
             yield end, end, ")"
 
 
