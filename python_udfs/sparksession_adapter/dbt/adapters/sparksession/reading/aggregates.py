@@ -10,8 +10,8 @@ OTHERS = frozenset(
         *("bitmap_and_agg", "count_min_sketch", "every", "histogram_numeric", "hll_sketch_agg"),
         *("hll_union_agg", "kll_merge_agg_bigint", "kll_merge_agg_double", "kll_merge_agg_float"),
         *("kll_sketch_agg_bigint", "kll_sketch_agg_double", "kll_sketch_agg_float", "mean", "some"),
-        *("std", "theta_intersection_agg", "theta_sketch_agg", "theta_union_agg", "try_avg"),
-        "try_sum",
+        *("schema_of_variant_agg", "std", "theta_intersection_agg", "theta_sketch_agg"),
+        *("theta_union_agg", "try_avg", "try_sum"),
     )
 )
 
