@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-TOP_FRAME = re.compile(r"^\s*at ([\w.$]++)\(([\w.:]*+)\)", re.MULTILINE)
+TOP_FRAME = re.compile(r"^[\t ]*+at ([\w.$]++)\(([\w.:]*+)\)", re.MULTILINE)
 # method that fails without a word -> why
 KNOWN = {
     "parseRoutineParam": (
