@@ -46,6 +46,8 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
         None,
         None,
     ),
+    PAIR + "select n.id, a.v from (select * from dw.x where id in (select id from n)) as a join n "
+    "on a.id = n.id": (None, None),
     f"select * from {NEW} unpivot (v for name in (a, b))": (None, None),
     f"with recursive t as (select id from {NEW} union all select id + 1 from t where id < 3) "
     "select id from t": (None, None),
@@ -153,6 +155,8 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
     "tablesample (3 rows)": (AGAIN, None),
     f"select id from {NEW} union all select id from dw.y": (AGAIN, None),
     f"select id from {NEW} union all select 0": (AGAIN, None),
+    # without `recursive` it is a table that has the name of the CTE
+    f"with n as (select id from {NEW} union all select id from n) select id from n": (AGAIN, None),
     f"select id from dw.y where day in (select day from {NEW})": (AGAIN, None),
     f"select day, sum(v) from dw.y where day in (select day from {NEW}) group by day": (
         AGAIN,

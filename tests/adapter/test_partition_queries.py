@@ -35,6 +35,7 @@ QUERIES: dict[str, str | None] = {
     "group by day": None,
     PAIR + "select x.day, y.v from x join y on x.day <=> y.cut and x.id = y.id": None,
     PAIR + "select x.day, y.v from x, y where x.day = y.cut": None,
+    PAIR + "select day, y.v from x join y on day = cut": None,
     PAIR + "select x.day, sum(p.price) from x join dw.price as p on p.id = x.id group by x.day": (
         None
     ),
