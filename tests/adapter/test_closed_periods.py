@@ -448,6 +448,24 @@ def test_groups_that_differ_are_named_and_all_are_counted(project: DbtProject) -
     assert reconciled("false") == {(True, None): (*[0] * 6, False, 0, 0)}
 
 
+def test_a_sum_of_nulls_is_0_also_from_scratch(project: DbtProject) -> None:
+    text = """
+        with sales_now as (
+            select * from values
+                ('Oslo', null, null, null), (null, 7, null, 0.5), (null, 7, 2.50, null)
+            as t(city, buyer, amount, share)
+        )
+        select city, sales, amount_sum, share_sum, amount_max, amount_min, buyers
+        from ({{ count_rows(sales(), 'sales_now') }})
+    """
+    compiled = project.run("compile", "--inline", text).raw.results[0].node.compiled_code
+    amount, nothing = Decimal("2.50"), Decimal(0)
+    assert {tuple(row.values()) for row in project.query(compiled)} == {
+        ("Oslo", 1, nothing, nothing, None, None, 0),
+        (None, 2, amount, Decimal("0.5"), amount, amount, 1),
+    }
+
+
 def test_the_totals_have_a_measure_whose_column_is_a_dimension(project: DbtProject) -> None:
     measures = {"sales": {"aggregate": "count"}, "city_min": {"aggregate": "min", "column": "city"}}
     count = {"dimensions": ["city"], "measures": measures}

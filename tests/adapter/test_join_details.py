@@ -61,6 +61,30 @@ def test_a_version_that_goes_without_another_leaves_its_rows_without_it(make_pro
     assert [tuple(row.values()) for row in project.query(rows)] == [(1, None, None), (2, 2, 6)]
 
 
+def test_a_version_whose_end_or_price_changes_reaches_the_facts_of_its_time(make_project):
+    day = "timestamp '2026-03-%02d 00:00:00'"
+    project = with_tables(
+        make_project,
+        PRICED,
+        f"select * from values (1, 1, {day % 5}), (2, 1, {day % 15}), (3, 1, {day % 25}) "
+        "as t(id, k, at)",
+        f"select 1 as rid, 1 as k, 5 as price, {day % 1} as valid_from, {day % 10} as valid_to",
+    )
+
+    def prices() -> list[int | None]:
+        return project.column("select price from dw.joined order by id")
+
+    assert prices() == [5, None, None]
+    for change, expected in (
+        (f"valid_to = {day % 20}", [5, 5, None]),
+        ("price = 6", [6, 6, None]),
+        (f"valid_to = {day % 10}", [6, None, None]),
+    ):
+        project.query(f"update src.others set {change}")
+        project.run("run")
+        assert prices() == expected, change
+
+
 def test_keys_of_many_pairs_are_reported_the_largest_first(make_project):
     sides = {1: (3, 2), 2: (1, 6), 3: (4, 4), 4: (9, 1)}  # left and right rows of each key
     project = with_tables(make_project, PAIRS, "select 0 as id, 0 as k", "select 0 as rid, 0 as k")

@@ -57,3 +57,29 @@ def test_retract_rows_names_what_is_wrong_with_its_arguments(
     output = f"{outcome.log} {outcome.exception}"
     assert "image_columns must be a list of column names, got order_id" in output
     assert "Example: retract_rows(" in output
+
+
+UPSERTS = """
+    with orders as (
+        select op_type, id, v, named_struct('id', old_id, 'v', old_v) as before
+        from values
+            ('insert', 1, 'a', null, null), ('update', 2, 'b', 2, 'a'), ('update', 3, 'b', 4, 'a'),
+            ('update', null, 'b', null, 'a'), ('update', null, 'b', 5, 'a'),
+            ('delete', 6, null, 6, 'a')
+        as t(op_type, id, v, old_id, old_v)
+    )
+    {{ retract_rows('orders', ['id', 'v'], ['op_type'], upsert_by=['id']) }}
+"""
+
+
+def test_an_update_that_keeps_its_key_gives_its_new_row_alone(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    """A null is a key like another."""
+    project = make_project({MACRO: (REPO / MACRO).read_text(encoding="utf-8")})
+    compiled = project.run("compile", "--inline", UPSERTS).raw.results[0].node.compiled_code
+    found = {(row["id"], row["v"], row["row_kind"]) for row in project.query(compiled)}
+    assert found == {
+        *((1, "a", "+I"), (2, "b", "+U"), (4, "a", "-U"), (3, "b", "+U"), (None, "b", "+U")),
+        *((5, "a", "-U"), (6, "a", "-D")),
+    }

@@ -563,6 +563,22 @@ def test_500_histories_equal_the_windows_of_all_rows(make_project) -> None:
     check_histories(make_project({}), worlds=worlds, runs=int(os.environ.get("WINDOW_RUNS", "8")))
 
 
+def test_windows_slide_by_days_where_no_clock_changes(make_project) -> None:
+    text = """
+        with times as (select timestamp '2026-03-04 20:00:00' as at)
+        select window_start, window_end, window_date from ({{ slide(
+            rows='times', time='at', size='7 days', slide='1 day', zone='+08:00'
+        ) }}) order by window_start
+    """
+    project = make_project(MACROS)
+    compiled = project.run("compile", "--inline", text).raw.results[0].node.compiled_code
+    first = datetime(2026, 2, 26, 16, tzinfo=UTC)
+    assert [tuple(row.values()) for row in project.query(compiled)] == [
+        (start, start + 7 * DAYS, (start + 8 * HOURS).date())
+        for start in (first + number * DAYS for number in range(7))
+    ]
+
+
 # ---- what is wrong, and what it costs ------------------------------------------------------
 
 MONTH = datetime(2026, 3, 1, tzinfo=UTC)
