@@ -757,6 +757,31 @@ def test_a_late_row_reads_and_writes_its_own_windows(make_project) -> None:
     assert got == [{"n": 3}]
 
 
+def test_a_late_row_leaves_windows_that_begin_with_its_own_and_end_before_it(make_project) -> None:
+    counted = """
+        {{ config(materialized='incremental', incremental_strategy='replace_windows') }}
+        select window_start, window_end, count(*) as n
+        from ({{ cumulate(
+            rows=source('src', 'facts'), time='at', size='1 day', step='6 hours', zone='UTC'
+        ) }}) group by window_start, window_end
+    """
+    sources = "sources: [{name: src, tables: [{name: facts}]}]"
+    project = make_project(MACROS | {"models/sources.yml": sources, "models/counted.sql": counted})
+    project.query("create namespace if not exists src")
+    project.query("create table src.facts (at timestamp) using iceberg")
+    for time, expected in (
+        ("01:00", [(6, 1), (12, 1), (18, 1), (24, 1)]),
+        ("13:00", [(6, 1), (12, 1), (18, 2), (24, 2)]),
+    ):
+        project.query(f"insert into src.facts values (timestamp '2026-03-07 {time}:00')")
+        project.run("run")
+        rows = project.query(
+            "select timestampdiff(hour, window_start, window_end) as hours, n from dw.counted "
+            "order by 1"
+        )
+        assert [(row["hours"], row["n"]) for row in rows] == expected
+
+
 def busy_sessions(rows: list[tuple[int | None, datetime]], gap: timedelta) -> Counter:
     """(key, begin and end in seconds, number of rows) of the sessions that have several rows."""
     found: Counter = Counter()
