@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
+from dbt.adapters.sparksession.versions import publication_records
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT
+from tools.report.facts import queries
 
 # the clock of the view: what Java answers, which the test sets
 CLOCK = "cast(java_method('java.lang.System', 'getProperty', 'test.day') as int)"
@@ -128,3 +131,19 @@ def test_rows_of_a_view_that_is_no_model_are_those_of_now(
     project.query("insert into other.rows values (3, 30)")
     project.run("build")
     assert held() == {1: 11, 3: 30}
+
+
+def test_the_newest_publication_counts_also_behind_a_clock_that_was_ahead(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.query("insert into dw.given values (1, 9)")
+    with monkeypatch.context() as patch:
+        ahead = publication_records.utc_now() + timedelta(days=1)
+        patch.setattr(publication_records, "utc_now", lambda: ahead)
+        project.run("build")
+    for version in (2, 3):
+        project.query(f"insert into dw.given values ({version}, 9)")
+        project.run("build")
+        (row,) = project.query(queries("dw")["publications"])
+        assert row["version"] == version
+    assert project.column("select count(distinct published_at) from dw.meta_publication") == [3]

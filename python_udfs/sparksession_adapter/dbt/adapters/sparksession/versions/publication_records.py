@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 from dbt.adapters.sparksession.sql import is_absent, literal
 from dbt.adapters.sparksession.versions.lease import utc_now
@@ -73,6 +74,7 @@ class PublicationRecords:
                 f"create table if not exists {table} ({columns}) using iceberg {FEW_METADATA_FILES}"
             )
             known = {}
+        at = self._next_time(target)
         done: dict[str, list[UpdateResult]] = {}
         for update in taken:
             done.setdefault(update.part.publication.table, []).append(update)
@@ -86,7 +88,7 @@ class PublicationRecords:
                     literal(any(update.part.whole for update in done.get(name, []))),
                     str(sum(update.written for update in done.get(name, []))),
                     str(sum(update.removed for update in done.get(name, []))),
-                    literal(utc_now()),
+                    literal(at),
                     literal(get_invocation_id()),
                 )
             )
@@ -99,3 +101,17 @@ class PublicationRecords:
                 f"insert into {table} ({', '.join(RECORD_COLUMNS)}) values "
                 + ", ".join(f"({value})" for value in values)
             )
+
+    def _next_time(self, target: str) -> datetime:
+        """The time of a target's next records: now, but behind all that it has, which a clock that
+        was ahead may have dated. The newest record is what counts."""
+        (newest,) = (
+            self._warehouse.session()
+            .sql(
+                "select cast(max(published_at) as timestamp_ntz) as at "
+                f"from {self._table} where target = {literal(target)}"
+            )
+            .collect()
+        )
+        now = utc_now()
+        return now if newest.at is None else max(now, newest.at + timedelta(microseconds=1))
