@@ -26,12 +26,11 @@ from dbt.adapters.sparksession.session import message_of, own_session, unpersist
 from dbt.adapters.sparksession.session_values import forget_values
 from dbt.adapters.sparksession.sql_texts import split_statements
 from dbt.adapters.sparksession.table_properties import unheeded_configs
-from dbt.adapters.sparksession.versions.held_lease import LEASE_TABLE, HeldLease
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.makers import Makers
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS
+from dbt.adapters.sparksession.versions.own_tables import OWN_TABLES
 from dbt.adapters.sparksession.versions.place import Place
-from dbt.adapters.sparksession.versions.publication_records import RECORD_TABLE
-from dbt.adapters.sparksession.versions.store import CANDIDATE_TABLE, VERSION_TABLE
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -42,8 +41,6 @@ logger = AdapterLogger("Spark")
 # materializations that record the node's inputs by themselves, behind the hooks before it
 RECORDING = ("table", "incremental", "folded", "snapshot")
 
-# names of tables that no node may have: of the lease, the versions, and what is published
-OWN_TABLES = frozenset({LEASE_TABLE, VERSION_TABLE, CANDIDATE_TABLE, RECORD_TABLE})
 NAME = re.compile(r"\w+", re.ASCII)  # of a relation or schema
 
 

@@ -54,6 +54,7 @@ from dbt.adapters.sparksession.versions.data_tests import DataTests
 from dbt.adapters.sparksession.versions.diff import Differences
 from dbt.adapters.sparksession.versions.maintenance import Maintenance
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
+from dbt.adapters.sparksession.versions.own_tables import check_own_tables
 from dbt.adapters.sparksession.versions.publications import Publications
 from dbt.adapters.sparksession.versions.published import Versions
 from dbt.adapters.sparksession.versions.recovery import Recovery
@@ -341,7 +342,14 @@ class SparkSessionAdapter(SparkAdapter):
 
         Raises:
             LeaseRefusedError: another run has taken the lease over.
+            DbtRuntimeError: it writes to a table that the adapter keeps for itself.
         """
+        check_own_tables(sql, self.config.credentials.schema)
+        return self._execute(sql, auto_begin, fetch, limit)
+
+    def _execute(
+        self, sql: str, auto_begin: bool = False, fetch: bool = False, limit: int | None = None
+    ) -> Any:
         self.services.lease.check_statement()
         return super().execute(sql, auto_begin, fetch, limit)
 
@@ -413,18 +421,19 @@ class SparkSessionAdapter(SparkAdapter):
     def drop_schema(self, relation: BaseRelation) -> None:
         """Drop a schema with its tables, their files and its views.
 
-        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` is.
+        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` is. The
+        adapter's own tables go with the others.
         """
         held = self.list_relations_without_caching(relation)
         for held_relation in sorted(held, key=lambda relation: relation.type != "view"):
             files = " purge" if held_relation.type == "table" else ""
             try:
-                self.execute(f"drop {held_relation.type} if exists {held_relation}{files}")
+                self._execute(f"drop {held_relation.type} if exists {held_relation}{files}")
             except DbtRuntimeError as exc:
                 # a catalog that collects garbage by itself, such as Nessie's
                 if "GC is disabled" not in exc.msg:
                     raise
-                self.execute(f"drop table if exists {held_relation}")
+                self._execute(f"drop table if exists {held_relation}")
             else:
                 self.services.place.delete_folder(held_relation)
         super().drop_schema(relation)

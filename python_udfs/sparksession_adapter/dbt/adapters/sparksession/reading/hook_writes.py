@@ -46,7 +46,7 @@ def tables_written(session: Foreign, sql: str) -> dict[tuple[str, ...], bool]:
     if ONLY_READS.match(sql):  # what a model asks most often
         return {}
     if CALL.match(sql):
-        return _table_called(sql)
+        return table_called(sql)
     if is_remote(session):
         return {}
     try:
@@ -60,8 +60,10 @@ def tables_written(session: Foreign, sql: str) -> dict[tuple[str, ...], bool]:
     return found | {tuple(match["name"].split(", ")): False for match in EMPTIED.finditer(plan)}
 
 
-def _table_called(sql: str) -> dict[tuple[str, ...], bool]:
-    """The same of a `call` of a procedure."""
+def table_called(sql: str) -> dict[tuple[str, ...], bool]:
+    """The same of a `call` of a procedure; nothing of another statement."""
+    if not CALL.match(sql):
+        return {}
     head, _, arguments = sql.partition("(")
     procedure = head.split(".")[-1].split()[-1].strip("`").lower()
     table = TABLE_ARGUMENT.search(arguments) or TEXT.search(arguments)
