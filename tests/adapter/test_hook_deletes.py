@@ -34,6 +34,10 @@ DELETES = {
         "s <> 'a'",
         "s not in ('a', 'c')",
         "s not like 'a%'",
+        "s like 'a%'",
+        "s like 'a%' and id > 1 and k = true",
+        "s is not null and startswith(s, 'a') or id = 2",
+        "s ilike any ('A%', 'q%')",
         "not (s > 'a' -- a ;\n)",
     ],
     "d": ["d != date '2026-01-01'", "not (d > date '2026-01-01')", "k = false or d is null"],
@@ -76,6 +80,7 @@ def test_rows_of_which_a_condition_is_null_stay(project: DbtProject) -> None:
         "select 'delete from dw.a where not k' as text",
         "delete from dw.a where id not in (select id from dw.b)",
         "delete from dw.a where id not in (select",
+        "delete from dw.a where id in (select id from dw.b where s like 'a%')",
         "merge into dw.a using dw.b on a.id = b.id when matched and not k then delete",
     ],
 )
@@ -126,6 +131,8 @@ def test_rows_that_a_hook_replaces_are_named_without_nulls(
     models = {f"right_{name}": sql for name, sql in replacing(REPLACED).items()}
     denied = {"s": ["s not like 'a%'", "s is not null and not (s like 'a%' and k)"]}
     models |= {f"prefix_{name}": sql for name, sql in replacing(denied).items()}
+    asked = {"s": ["s like 'a%'", "s ilike 'a%'", "s is not null and lower(s) like 'a%'"]}
+    models |= {f"asked_{name}": sql for name, sql in replacing(asked).items()}
     models |= {f"wrong_{name}": sql for name, sql in replacing(REPLACED_OR_NULL).items()}
     made = make_project({f"models/{name}.sql": sql for name, sql in models.items()})
     results = made.run("run", expect_ok=False).results
@@ -143,3 +150,7 @@ def test_rows_that_a_hook_replaces_are_named_without_nulls(
             assert sorted(made.column(f"select id from dw.wrong_{by}_{place}")) == [1, 2, 3, 4, 5]
     for place in range(len(denied["s"])):
         assert "name the rows by ranges" in results[f"prefix_s_{place}"].message
+    for place in range(len(asked["s"])):
+        message = results[f"asked_s_{place}"].message
+        assert "Iceberg can't look for a prefix where a column" in message
+        assert sorted(made.column(f"select id from dw.asked_s_{place}")) == [1, 2, 3, 4, 5]

@@ -59,6 +59,38 @@ def test_a_zone_beside_macros_that_ask_before_it_is_set_is_refused(project):
     assert small.column("select row_count from dw.same") == [2]
 
 
+DAYS = "select id, to_date(timestamp_seconds(v)) as day from {{ source('src', 'x') }}"
+ZONED = "{{{{ config(materialized='table', {}) }}}} select * from {{{{ ref('{}') }}}} as t"
+
+
+def test_a_zone_beside_a_view_whose_rows_go_by_it_is_refused(project):
+    header = f'sql_header="{ZONE};"'
+    small = project(
+        {
+            "models/days.sql": DAYS,
+            "models/over_days.sql": "select day, count(*) as n from {{ ref('days') }} group by day",
+            "models/plain.sql": "select id, v + 1 as v, '2026-03-01' as day"
+            " from {{ source('src', 'x') }} where v > 0",
+            "models/by_header.sql": ZONED.format(header, "over_days"),
+            "models/by_hook.sql": ZONED.format(f'pre_hook="{ZONE}"', "days"),
+            "models/by_merge.sql": "{{ config(materialized='incremental', unique_key='id', "
+            + header
+            + ") }} select id, day from {{ ref('days') }}",
+            "models/beside.sql": ZONED.format(header, "plain"),
+            "models/by_itself.sql": "{{ config(materialized='table', " + header + ") }} " + DAYS,
+            "models/same.sql": ZONED.format("sql_header=\"set time zone 'UTC';\"", "days"),
+        },
+        "insert into src.x values (1, 72000)",
+    )
+    results = small.run("run", expect_ok=False).results
+    for name, view in {"by_header": "over_days", "by_hook": "days", "by_merge": "days"}.items():
+        refused = f"{name}: its sql_header or pre_hook sets the time zone Asia/Shanghai, and the "
+        assert refused + f"rows of dw.{view}, which it reads" in results[name].message, name
+    assert small.column("select v from dw.beside") == [72001]
+    assert small.column("select cast(day as string) from dw.by_itself") == ["1970-01-02"]
+    assert small.column("select cast(day as string) from dw.same") == ["1970-01-01"]
+
+
 def test_a_profile_whose_sessions_are_in_another_zone_is_refused():
     def profile(zone: str) -> SparkSessionCredentials:
         settings = {"spark.sql.session.timeZone": zone}

@@ -166,6 +166,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/transforms.py", "adapter/test_units.py adapter/test_folded_layout.py"),
     (ADAPTER + "/versions/queries.py", "adapter/test_version_queries.py"),
     (ADAPTER + "/versions/arguments.py", "e2e/test_hostile_corpus.py"),
+    (ADAPTER + "/versions/own_tables.py", "adapter/test_tables_of_the_adapter.py"),
     (
         ADAPTER + "/versions/*.py",
         "adapter/test_versions.py adapter/test_repeated_tests.py adapter/test_maintenance.py "
@@ -175,6 +176,8 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/relations_named.py", "adapter/test_hidden_reads.py"),
     (ADAPTER + "/constraints.py", "adapter/test_constraints.py"),
     (ADAPTER + "/session_values.py", "adapter/test_hidden_reads.py"),
+    (ADAPTER + "/zones.py", "adapter/test_zones_of_sessions.py"),
+    (ADAPTER + "/deletes.py", "adapter/test_hook_deletes.py"),
     (ADAPTER + "/sql_texts.py", "adapter/test_units.py adapter/test_default_reads.py"),
     (ADAPTER + "/interrupts.py", "reliability/test_interrupts.py"),
     (ADAPTER + "/secrets.py", "targets/test_secrets.py"),

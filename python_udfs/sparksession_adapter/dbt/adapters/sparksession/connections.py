@@ -16,7 +16,11 @@ from dbt.adapters.contracts.connection import AdapterResponse, Connection, Conne
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
 from dbt.adapters.sparksession.catalogs import REST, SQLITE, catalog_settings, scheme_of
-from dbt.adapters.sparksession.deletes import check_replaced, null_safe_delete
+from dbt.adapters.sparksession.deletes import (
+    check_replaced,
+    null_safe_delete,
+    problem_of_prefix,
+)
 from dbt.adapters.sparksession.executors import LOCAL, is_local
 from dbt.adapters.sparksession.private_files import dbt_folders, keep_private, umask
 from dbt.adapters.sparksession.reading.view_marks import statement_of
@@ -26,14 +30,13 @@ from dbt.adapters.sparksession.session import (
     message_of,
     own_session,
 )
+from dbt.adapters.sparksession.session_values import UTC_NAMES, ZONE
 from dbt.adapters.sparksession.sql import literal
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 HIDDEN_SETTINGS = "(?i)secret|password|token|access[.]?key|credential"
 HADOOP_STORES = ("hdfs",)  # without a jar beside Spark's own
 DOUBLE_DIGITS = 15  # digits that a double always keeps
-ZONE = "spark.sql.session.timeZone"
-UTC_NAMES = ("UTC", "ETC/UTC")
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
@@ -298,7 +301,8 @@ class Handle:
         try:
             self._frame = self.own.session.sql(sql)
         except Exception as exc:
-            raise DbtRuntimeError(message_of(exc)) from exc
+            of_prefix = problem_of_prefix(sql, str(exc))
+            raise DbtRuntimeError(of_prefix or message_of(exc)) from exc
 
     def fetchall(self) -> list[Any]:
         return [] if self._frame is None else self._in_utc(self._frame.collect())

@@ -3,7 +3,8 @@ rows by a condition that is null of none.
 
 Iceberg takes whole files off where their metrics, or their partition, show that a condition holds
 of all rows. A condition that denies something (`<>`, `not`) counts there as true of a null, and a
-null as lower than any text.
+null as lower than any text. A prefix ends in a Java stack where it meets a null, or where it is
+asked of what is computed.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from sqlglot.errors import SqlglotError
 DELETES = re.compile(r"\s*delete\s+from\b", re.IGNORECASE)
 REPLACES = re.compile(r"\breplace\s+where\b", re.IGNORECASE)
 CONNECTIVES = (exp.And, exp.Or, exp.Not, exp.Paren)
+PREFIXES = (exp.Like, exp.ILike, exp.StartsWith)
+COMPARED = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+PLAIN_TEXT = re.compile(r"[\w .:+-]*+", re.ASCII)  # the same in all writings of SQL
+# how Iceberg ends where it can't look for a prefix: at a null, in what is computed
+OF_PREFIX = ('Cannot invoke "String.startsWith(String)"', "java.lang.ClassCastException")
 CONDITION = re.compile(QUOTED + r"|(?P<where>\bwhere\b)", re.IGNORECASE | re.DOTALL)
 
 
 def null_safe_delete(sql: str) -> str:
-    """A statement as it is, and a DELETE whose condition denies something as one that Spark decides
-    row by row.
+    """A statement as it is, and a DELETE whose condition denies something, or asks for a prefix, as
+    one that Spark decides row by row.
 
     >>> null_safe_delete("delete from dw.a where k <> 1")
     'delete from dw.a where (k <> 1) and coalesce((k <> 1), false)'
@@ -46,11 +52,13 @@ def null_safe_delete(sql: str) -> str:
         }
         guards = "".join(f" and {name} is not null" for name in names)
         return f"{text[: where.end()].strip()} ({condition}){guards}"
-    # by the condition itself files are left out; but a prefix that is denied ends in a Java stack
-    # where a partition is null
-    has_prefix = any(part.find(exp.Like, exp.StartsWith) for part in denied)
-    plain = "" if has_prefix else f"({condition}) and "
-    return f"{text[: where.end()].strip()} {plain}coalesce(({condition}), false)"
+    # by the condition itself files are left out; where it has a prefix, by its parts without one
+    plain = [f"({condition})"]
+    if any(map(_has_prefix, denied)):
+        plain = _plain_parts(text)
+    return f"{text[: where.end()].strip()} " + " and ".join(
+        [*plain, f"coalesce(({condition}), false)"]
+    )
 
 
 def _denied_parts(delete: str) -> list[exp.Expr]:
@@ -63,7 +71,32 @@ def _denied_parts(delete: str) -> list[exp.Expr]:
     where = tree.args.get("where") if isinstance(tree, exp.Delete) else None
     if where is None or where.find(exp.Query):
         return []
-    return [part for part in where.walk() if _denies(part) or _is_below(part)]
+    return [
+        part
+        for part in where.walk()
+        if _denies(part) or _is_below(part) or isinstance(part, PREFIXES)
+    ]
+
+
+def _has_prefix(part: exp.Expr) -> bool:
+    return part.find(*PREFIXES) is not None
+
+
+def _plain_parts(delete: str) -> list[str]:
+    """Parts of the condition of a DELETE, all of which has to hold, that compare a column with a
+    value."""
+    where = parse_one(delete, dialect="spark").args["where"]
+    parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
+    return [part.sql("spark") for part in parts if _compares_value(part)]
+
+
+def _compares_value(part: exp.Expr) -> bool:
+    if not isinstance(part, COMPARED) or not isinstance(part.this, exp.Column):
+        return False
+    value = part.expression
+    if isinstance(value, exp.Cast) and value.to.is_type("date"):
+        value = value.this
+    return isinstance(value, exp.Literal) and PLAIN_TEXT.fullmatch(value.this) is not None
 
 
 def _denies(part: exp.Expr) -> bool:
@@ -102,16 +135,8 @@ def check_replaced(sql: str) -> None:
         DbtRuntimeError: its condition denies something of a column that may be null there, or takes
             what is lower than a text.
     """
-    text = without_comments(sql) if "replace" in sql.lower() else ""
-    if not REPLACES.search(text):
-        return
-    try:
-        tree = parse_one(text, dialect="spark")
-    except (SqlglotError, RecursionError):
-        return
-    insert = tree.find(exp.Insert)
-    where = insert.args.get("where") if insert is not None else None
-    if not isinstance(where, exp.Expr):
+    where = _replaced_rows(sql)
+    if where is None:
         return
     for part in where.walk():
         if not (_denies(part) or _is_below(part)):
@@ -125,7 +150,7 @@ def check_replaced(sql: str) -> None:
         # `is` and `<=>` are null of no row
         if denied is None or is_true or isinstance(asks, (exp.Is, exp.NullSafeEQ)):
             continue
-        if denied.find(exp.Like, exp.StartsWith):
+        if _has_prefix(denied):
             raise DbtRuntimeError(
                 f"replace where {where.sql('spark')}: Iceberg can't look for rows without a prefix "
                 "where a column is null; name the rows by ranges, (s < 'a' or s >= 'b') and s is "
@@ -140,6 +165,35 @@ def check_replaced(sql: str) -> None:
                 f"and Iceberg would take such rows along; write ({text} and {name} is not null), "
                 f"or, where they shall go, ({text} or {name} is null)."
             )
+
+
+def _replaced_rows(sql: str) -> exp.Expr | None:
+    """The condition of `replace where`; None of another statement."""
+    text = without_comments(sql) if "replace" in sql.lower() else ""
+    if not REPLACES.search(text):
+        return None
+    try:
+        tree = parse_one(text, dialect="spark")
+    except (SqlglotError, RecursionError):
+        return None
+    insert = tree.find(exp.Insert)
+    where = insert.args.get("where") if insert is not None else None
+    return where if isinstance(where, exp.Expr) else None
+
+
+def problem_of_prefix(sql: str, error: str) -> str | None:
+    """What is wrong with the prefix that a failed `replace where` asks for, by the error of Java's
+    that it ended in; None where that isn't the reason."""
+    if not any(reason in error for reason in OF_PREFIX):
+        return None
+    where = _replaced_rows(sql)
+    if where is None or not _has_prefix(where):
+        return None
+    return (
+        f"replace where {where.sql('spark')}: Iceberg can't look for a prefix where a column of "
+        "the partitions is null, nor in what is computed; name the rows by ranges of columns, "
+        "s >= 'a' and s < 'b' for s like 'a%'."
+    )
 
 
 def _known(part: exp.Expr, condition: exp.Expr) -> set[str]:

@@ -9,6 +9,8 @@ from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.session import is_remote
 
 WORD = re.compile(r"\w++")
+ZONE = "spark.sql.session.timeZone"
+UTC_NAMES = ("UTC", "ETC/UTC")
 VARIABLES = "variables of its session"
 # a statement that makes some
 MAKES_VALUES = re.compile(r"\b(?:function|declare|set\s++var(?:iable)?)\b", re.IGNORECASE)
@@ -35,7 +37,7 @@ def forget_values(session: Foreign) -> None:
 
 def zone_of(session: Foreign) -> str:
     """The time zone in which a session shows times and reads texts."""
-    return str(session.conf.get("spark.sql.session.timeZone"))
+    return str(session.conf.get(ZONE))
 
 
 def _functions(session: Foreign) -> list[str]:

@@ -37,7 +37,8 @@ from dbt.adapters.sparksession.reading.news import (
     problem_found,
 )
 from dbt.adapters.sparksession.reading.view_marks import Readings, as_named
-from dbt.adapters.sparksession.session_values import values_asked, zone_of
+from dbt.adapters.sparksession.reading.zones import check_zone
+from dbt.adapters.sparksession.session_values import values_asked
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
@@ -143,28 +144,16 @@ class TableReads:
         of functions and variables that they have made may be another answer in each run.
 
         Raises:
-            CompilationError: they have set another time zone than its macros have asked in.
+            CompilationError: they have set a time zone that is wrong beside what it reads.
         """
-        self._check_zone(model)
+        asked_in = self._warehouse.inputs.plan(model["unique_id"]).asked_in
+        check_zone(self._warehouse.session(), model, asked_in)
         if model["language"] == "sql":
             for name in values_asked(self._warehouse.session(), model["compiled_code"]):
                 self._warehouse.inputs.note_unpinned(model["unique_id"], name)
         plan = self._warehouse.inputs.plan(model["unique_id"])
         for key, value in plan.commit_properties.items():
             self._warehouse.set_snapshot_property(key, value)
-
-    def _check_zone(self, model: Node) -> None:
-        asked_in = self._warehouse.inputs.plan(model["unique_id"]).asked_in
-        if asked_in is None:
-            return
-        zone = zone_of(self._warehouse.session())
-        if zone != asked_in:
-            raise CompilationError(
-                f"{model['name']}: its sql_header or pre_hook sets the time zone {zone}, but its "
-                "macros cut windows and ask for rows before these statements run, in "
-                f"{asked_in}, so that rows would be lost or doubled; take that statement out, and "
-                "convert times by from_utc_timestamp(..), or by a window macro's argument zone."
-            )
 
     def nothing_new(self, model: Node, graph: Graph) -> bool:
         """Whether an incremental run of the model has nothing to add and need not commit.

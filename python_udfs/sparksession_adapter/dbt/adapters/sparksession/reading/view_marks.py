@@ -88,8 +88,7 @@ class Readings:
             if query is None:
                 continue
             # what stands before the name without a space, such as a parenthesis, isn't its part
-            name = found["name"]
-            start = found.start() + max(name.rfind("("), name.rfind(",")) + 1
+            start = found.end("name") - len(_own_name(found["name"]))
             alias = sql[start : found.end("name")].rpartition(".")[2]
             taken = SAMPLE.match(sql, found.end())  # stands before an alias
             behind = taken.end() if taken is not None else found.end()
@@ -97,6 +96,22 @@ class Readings:
             parts += [sql[end:start], self.resolved(query), sql[found.end() : behind], named]
             end = behind
         return "".join([*parts, sql[end:]])
+
+    def marked_in(self, sql: str) -> list[tuple[str, str]]:
+        """Names and queries of the views that are marked in some SQL."""
+        queries = [
+            (found["name"], self._queries.get(int(found["number"]))) for found in MARK.finditer(sql)
+        ]
+        return [(_own_name(name), query) for name, query in queries if query is not None]
+
+
+def _own_name(name: str) -> str:
+    """A marked name without what stands before it.
+
+    >>> _own_name("from(dw.a,dw.b")
+    'dw.b'
+    """
+    return name[max(name.rfind("("), name.rfind(",")) + 1 :]
 
 
 def _silent_spans(sql: str) -> list[tuple[int, int]]:
