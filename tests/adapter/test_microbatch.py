@@ -222,6 +222,33 @@ def test_a_batch_that_was_built_before_it_was_over_has_not_read_the_rest_of_it()
     assert with_batch([], last, later, noon) == []
 
 
+def test_rows_that_come_behind_their_batch_are_named_and_not_published_until_they_are_read(
+    project: DbtProject,
+) -> None:
+    project.write({"models/per_day.sql": MODEL.replace("2026-03-01", day_ago(6))})
+    fill(project, 6, 5, 4, 3, 2, 1, 0)
+    project.run("run")  # of no table dbt makes all batches
+    project.run("build")
+    # of a day that the next run builds, too, and of one that it doesn't; and one without a time
+    for id, moment in ((10, f"timestamp '{day_ago(0)}'"), (14, f"timestamp '{day_ago(4)}'")):
+        project.query(f"insert into src.event values ({id}, {moment})")
+    project.query("insert into src.event values (99, null)")
+    command = f"--event-time-start {day_ago(4)} --event-time-end {day_ago(3)}"
+
+    for _ in range(2):  # also where nothing came since
+        outcome = project.run("build")
+        assert "No batch of per_day has read all that happened" in outcome.log
+        assert command in outcome.log
+        assert "Not published: per_day has gaps" in outcome.log
+    assert 14 not in project.column("select id from dw.per_day")
+
+    outcome = project.run("build", *between(4, 3))
+
+    assert "No batch of per_day" not in outcome.log
+    assert "Published as version 2" in outcome.log
+    assert project.column("select id from dw.per_day order by id") == [*range(7), 10, 14]
+
+
 def test_rows_of_a_batch_that_the_clock_chooses_are_refused(project: DbtProject) -> None:
     reads = MODEL.replace("}}\n    select", "}}\n    with e as (select * from %s)\n    select") % (
         "{{ ref('seen') }}"

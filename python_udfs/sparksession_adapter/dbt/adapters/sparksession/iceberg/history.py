@@ -46,6 +46,14 @@ def pinned_at(sql: str, snapshots: Mapping[str, int]) -> str:
     return PINNED_READ.sub(read, sql)
 
 
+def appended(table: str, first: int | None, last: int | None) -> str:
+    """SQL text, for a `from`, of the rows appended after snapshot `first` up to `last`."""
+    return (
+        f"(select * from {table} with "
+        f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}'))"
+    )
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One commit.

@@ -11,6 +11,7 @@ from dbt.adapters.sparksession.edges import Given, Json, Node
 from dbt.adapters.sparksession.iceberg.history import (
     History,
     Snapshot,
+    appended,
 )
 from dbt.adapters.sparksession.keyed.tables import (
     stored_table_of,
@@ -24,14 +25,6 @@ from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.invocation import get_invocation_id
-
-
-def appended(table: str, first: Given, last: Given) -> str:
-    """SQL text, for a `from`, of the rows appended after snapshot `first` up to `last`."""
-    return (
-        f"(select * from {table} with "
-        f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}'))"
-    )
 
 
 def sharing(held: str, keys: str, names: Iterable[str], near: str = "true") -> str:

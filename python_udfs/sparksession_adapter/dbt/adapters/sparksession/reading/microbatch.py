@@ -2,8 +2,9 @@
 batch has read.
 
 dbt remembers no batch. Once the table is there it builds those of now and `lookback` before it: a
-batch that failed, and days on which nothing ran, would be missing for good. So each commit records
-which times the batches up to it have read, and a run's end compares them with `begin`.
+batch that failed, days on which nothing ran, and rows that came behind their batch would be missing
+for good. So each commit records which times the batches up to it have read, without those of rows
+that came since, and a run's end compares them with `begin`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
+from dbt.adapters.sparksession.iceberg.history import appended
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
+from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
 from dbt.adapters.sparksession.sql import literal, quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
@@ -134,6 +137,24 @@ def with_batch(built: Times, start: datetime, end: datetime, now: datetime) -> T
     return joined
 
 
+def without(built: Times, start: datetime, end: datetime) -> Times:
+    """The times that batches have read, without those from `start` up to `end`.
+
+    >>> first, second, third, last = (datetime(2026, 3, day) for day in (1, 2, 3, 4))
+    >>> without([(first, last)], second, third) == [(first, second), (third, last)]
+    True
+    >>> without([(first, second)], second, last), without([(second, third)], first, last)
+    ([(datetime.datetime(2026, 3, 1, 0, 0), datetime.datetime(2026, 3, 2, 0, 0))], [])
+    """
+    kept = []
+    for first, last in built:
+        if first < start:
+            kept.append((first, min(last, start)))
+        if last > end:
+            kept.append((max(first, end), last))
+    return kept
+
+
 def gaps(begin: datetime, built: Times) -> Times:
     """The times from `begin` on that no batch has read, though later batches have been."""
     found = []
@@ -188,12 +209,58 @@ class Microbatches:
         if not is_microbatch(model["config"]):
             return
         built = [] if replaces else self._built(stored_table_of(model))
+        if built and not model["config"].get(PARTIAL_RUNS):
+            for late in self._late_times(model, built[0][0], built[-1][1]):
+                built = without(built, *late)
         batch = model["batch"]
         start, end = (_moment(batch[f"event_time_{end}"]) for end in ("start", "end"))
         # what has come since the run began it doesn't read, see Inputs.pin
         built = with_batch(built, start, end, get_invocation_started_at())
         texts = [[time.isoformat() for time in times] for times in built]
         self._warehouse.set_snapshot_property(BUILT_PROPERTY, json.dumps(texts))
+
+    def _late_times(self, model: Node, begin: datetime, end: datetime) -> Times:
+        """The batches, of a time that batches have read, in which rows lie that the inputs got
+        since the model's last commit. The batches that this run builds may be among them.
+
+        Only what was appended to tables that dbt cuts is looked at: of rows that an overwrite wrote
+        it isn't known which are new.
+        """
+        reads = self._warehouse.inputs.plan(model["unique_id"]).reads
+        size = str(getattr(model["config"]["batch_size"], "value", model["config"]["batch_size"]))
+        late: list[tuple[datetime, datetime]] = []
+        for table, event_time in self._cut_inputs(model).items():
+            read = reads.get(table)
+            if read is None or read.recorded is None:
+                continue
+            came = [commit for commit in read.commits or () if commit.adds_only]
+            if not any(commit.count("added-records") for commit in came):
+                continue
+            rows, at = appended(table, read.recorded, read.pinned), quoted(event_time)
+            limits = [f"cast({literal(limit)} as timestamp)" for limit in (begin, end)]
+            found = (
+                self._warehouse.session()
+                .sql(
+                    "select cast(at as timestamp_ntz) as first, "
+                    f"cast(at + interval 1 {size} as timestamp_ntz) as last "
+                    f"from (select distinct date_trunc('{size}', {at}) as at from {rows} "
+                    f"where {at} >= {limits[0]} and {at} < {limits[1]})"
+                )
+                .collect()
+            )
+            late += [(row["first"], row["last"]) for row in found]
+        return late
+
+    def _cut_inputs(self, model: Node) -> dict[str, str]:
+        """schema.name -> event_time, of the tables that dbt cuts to a batch."""
+        manifest, found = self._warehouse.manifest(), {}
+        for unique_id in model["depends_on"]["nodes"]:
+            node = manifest.nodes.get(unique_id) or manifest.sources.get(unique_id)
+            event_time = node and getattr(node.config, "event_time", None)
+            if event_time:
+                name = getattr(node, "alias", None) or node.identifier
+                found[f"{node.schema}.{name}"] = str(event_time)
+        return found
 
     def _built(self, table: str) -> Times:
         recorded = self._warehouse.history(table).recorded(BUILT_PROPERTY, table)
@@ -218,8 +285,8 @@ class Microbatches:
             for first, last in self.gaps_of(result.node):
                 start, end = _text(first), _text(last)
                 lines.append(
-                    f"No batch of {result.node.name} has read what happened from {start} to {end}, "
-                    f"and no later run does it by itself: run it with -s {result.node.name} "
+                    f"No batch of {result.node.name} has read all that happened from {start} to "
+                    f"{end}, and no later run does it by itself: run it with -s {result.node.name} "
                     f"--event-time-start {start} --event-time-end {end}."
                 )
         return lines

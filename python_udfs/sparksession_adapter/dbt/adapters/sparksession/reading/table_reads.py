@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Given, Graph, Json, Node
 from dbt.adapters.sparksession.evaluation import choose_evaluation, reads_few
+from dbt.adapters.sparksession.iceberg.history import appended
 from dbt.adapters.sparksession.keyed.fitting import check_fits
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -25,7 +26,6 @@ from dbt.adapters.sparksession.read_plans import (
 )
 from dbt.adapters.sparksession.reading.called_macros import with_references
 from dbt.adapters.sparksession.reading.clock_queries import problem_of_clock
-from dbt.adapters.sparksession.reading.commits import appended
 from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS, Definitions
 from dbt.adapters.sparksession.reading.microbatch import (
     is_microbatch,

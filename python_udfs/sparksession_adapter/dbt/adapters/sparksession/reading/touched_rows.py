@@ -7,12 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.sparksession.edges import Foreign, Node
-from dbt.adapters.sparksession.iceberg.history import PINNED_READ, History, Snapshot, pinned_reads
+from dbt.adapters.sparksession.iceberg.history import (
+    PINNED_READ,
+    History,
+    Snapshot,
+    appended,
+    pinned_reads,
+)
 from dbt.adapters.sparksession.iceberg.metadata import has_same_columns
 from dbt.adapters.sparksession.iceberg.partitions import touched_partitions
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, only_adds_runs
 from dbt.adapters.sparksession.reading.changes import ChangeReads
-from dbt.adapters.sparksession.reading.commits import appended, sharing
+from dbt.adapters.sparksession.reading.commits import sharing
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import quoted
