@@ -21,6 +21,7 @@ import pytest
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.versions import processes
 from dbt.adapters.sparksession.versions.lease import HEARTBEAT, Lease, LeaseRefusedError, utc_now
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.processes import is_running, process_mark
 from dbt.adapters.sparksession.versions.publications import Publications
@@ -303,30 +304,23 @@ def taken_over(project: DbtProject) -> None:
     )
 
 
-def test_a_run_that_lost_its_lease_deletes_nothing_at_its_end(project: DbtProject) -> None:
+def test_a_run_that_lost_its_lease_deletes_nothing_at_its_end(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.query("insert into dw.raw select id from range(10)")
     project.run("build")
     files = left_behind(project)
     project.query("insert into dw.raw select id from range(10, 20)")
     sql = FILES["models/latest.sql"]
     stops = "where id = raise_error('stops')"
-    project.write(
-        {
-            "models/latest.sql": sql.rstrip() + f"\n{stops}\n",
-            "macros/lose.sql": """
-                {% macro lose() %}
-                    {% do run_query(
-                        "update dw.meta_lease set generation = generation + 1, "
-                        ~ "run_id = 'another', host = 'elsewhere', owner = 'somebody'"
-                    ) if execute and flags.WHICH == 'run' else '' %}
-                {% endmacro %}
-            """,
-            "dbt_project.yml": FILES["dbt_project.yml"].replace(
-                'on-run-end: "{{ end_run(results) }}"',
-                'on-run-end: ["{{ lose() }}", "{{ end_run(results) }}"]',
-            ),
-        }
-    )
+    project.write({"models/latest.sql": sql.rstrip() + f"\n{stops}\n"})
+    give_back = OneWriter.give_back_lease
+
+    def given_back_too_late(self: Any, *args: Any) -> None:
+        taken_over(project)
+        give_back(self, *args)
+
+    monkeypatch.setattr(OneWriter, "give_back_lease", given_back_too_late)
     failed = project.run("run", expect_ok=False)
     output = f"{failed.exception}{failed.log}"
     assert "ERROR creating sql folded model dw.latest" in output  # whose files would be tidied
