@@ -137,14 +137,16 @@ def with_batch(built: Times, start: datetime, end: datetime, now: datetime) -> T
     return joined
 
 
-def without(built: Times, start: datetime, end: datetime) -> Times:
+def times_without(built: Times, start: datetime, end: datetime) -> Times:
     """The times that batches have read, without those from `start` up to `end`.
 
     >>> first, second, third, last = (datetime(2026, 3, day) for day in (1, 2, 3, 4))
-    >>> without([(first, last)], second, third) == [(first, second), (third, last)]
+    >>> times_without([(first, last)], second, third) == [(first, second), (third, last)]
     True
-    >>> without([(first, second)], second, last), without([(second, third)], first, last)
-    ([(datetime.datetime(2026, 3, 1, 0, 0), datetime.datetime(2026, 3, 2, 0, 0))], [])
+    >>> times_without([(first, second)], second, last) == [(first, second)]
+    True
+    >>> times_without([(second, third)], first, last)
+    []
     """
     kept = []
     for first, last in built:
@@ -211,7 +213,7 @@ class Microbatches:
         built = [] if replaces else self._built(stored_table_of(model))
         if built and not model["config"].get(PARTIAL_RUNS):
             for late in self._late_times(model, built[0][0], built[-1][1]):
-                built = without(built, *late)
+                built = times_without(built, *late)
         batch = model["batch"]
         start, end = (_moment(batch[f"event_time_{end}"]) for end in ("start", "end"))
         # what has come since the run began it doesn't read, see Inputs.pin

@@ -1,4 +1,4 @@
-"""Conditions by which an incremental model tells by itself what is new, as its SQL shows them."""
+"""Conditions by which an incremental model finds by itself what is new, as its SQL shows them."""
 
 from __future__ import annotations
 
