@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from dbt.adapters.sparksession.versions.own_tables import check_own_tables
 from dbt_common.exceptions import DbtRuntimeError
 
+from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, PROJECT, make_raw
 
 WRITES = [
@@ -43,13 +46,18 @@ def test_another_statement_is_not(sql: str) -> None:
     check_own_tables(sql, "dw")
 
 
-def test_no_version_is_lost_by_a_hook_or_an_operation(make_project) -> None:
-    forget = "{% do run_query('delete from dw.meta_version') %}"
-    macro = "{% macro forget() %}" + forget + "{% endmacro %}"
-    small = make_project(FILES | {"macros/forget.sql": macro})
+def built_with(make_project: Callable[..., DbtProject], macro: str) -> DbtProject:
+    """A project of which version 1 is published, with a macro."""
+    small = make_project(FILES | {"macros/own.sql": macro})
     make_raw(small)
     small.query("insert into dw.raw values (1)")
     small.run("build")
+    return small
+
+
+def test_no_version_is_lost_by_a_hook_or_an_operation(make_project) -> None:
+    forget = "{% do run_query('delete from dw.meta_version') %}"
+    small = built_with(make_project, "{% macro forget() %}" + forget + "{% endmacro %}")
     refused = "A statement writes to dw.meta_version, a table that the adapter keeps for itself"
     assert refused in str(small.run("run-operation", "forget", expect_ok=False).log)
     hook = "{{ config(post_hook='delete from dw.meta_version') }} select 1 as id"
@@ -63,10 +71,8 @@ def test_no_version_is_lost_by_a_hook_or_an_operation(make_project) -> None:
 
 def test_they_go_with_their_schema(make_project) -> None:
     schema = "api.Relation.create(schema=target.schema)"
-    macro = "{% macro drop_all() %}{% do adapter.drop_schema(" + schema + ") %}{% endmacro %}"
-    small = make_project(FILES | {"macros/drop_all.sql": macro})
-    make_raw(small)
-    small.run("build")
+    drop = "{% do adapter.drop_schema(" + schema + ") %}"
+    small = built_with(make_project, "{% macro drop_all() %}" + drop + "{% endmacro %}")
     assert small.column("select version from dw.meta_version") == [1]
     small.run("run-operation", "drop_all")
     assert "dw" not in small.column("show namespaces")

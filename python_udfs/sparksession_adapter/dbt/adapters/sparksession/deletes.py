@@ -55,7 +55,7 @@ def null_safe_delete(sql: str) -> str:
     # by the condition itself files are left out; where it has a prefix, by its parts without one
     plain = [f"({condition})"]
     if any(map(_has_prefix, denied)):
-        plain = _plain_parts(text)
+        plain = _plain_parts(denied[0].root().args["where"])
     return f"{text[: where.end()].strip()} " + " and ".join(
         [*plain, f"coalesce(({condition}), false)"]
     )
@@ -82,10 +82,8 @@ def _has_prefix(part: exp.Expr) -> bool:
     return part.find(*PREFIXES) is not None
 
 
-def _plain_parts(delete: str) -> list[str]:
-    """Parts of the condition of a DELETE, all of which has to hold, that compare a column with a
-    value."""
-    where = parse_one(delete, dialect="spark").args["where"]
+def _plain_parts(where: exp.Where) -> list[str]:
+    """Parts of a condition, all of which have to hold, that compare a column with a value."""
     parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
     return [part.sql("spark") for part in parts if _compares_value(part)]
 

@@ -326,6 +326,11 @@ class Warehouse:
         return self._relations.get_macro_resolver()
 
 
+def named_table(node: Foreign) -> str:
+    """schema.name of a node or a source of dbt's manifest, as readers name it."""
+    return f"{node.schema}.{getattr(node, 'alias', None) or node.identifier}"
+
+
 def scoped_vars(declared: Json, package: str) -> Json:
     """Vars that a project declares, as a package sees them: what is declared for it comes first."""
     of_package = declared.get(package)

@@ -11,7 +11,7 @@ from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
 from dbt.adapters.sparksession.reading.macro_calls import READS_OF_NEWS
 from dbt.adapters.sparksession.reading.news import STORED, is_live
 from dbt.adapters.sparksession.session import is_remote
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Warehouse, named_table
 from dbt.flags import get_flags
 from dbt_common.exceptions import CompilationError
 
@@ -131,7 +131,7 @@ class HookWrites:
         if model.get("language") == "python":
             for unique_id in model["depends_on"]["nodes"]:
                 node: Foreign = manifest.nodes.get(unique_id) or manifest.sources.get(unique_id)
-                table = f"{node.schema}.{getattr(node, 'alias', None) or node.identifier}"
+                table = named_table(node)
                 if self._warehouse.inputs.pinned(table) is not None:
                     found.add(table)
         return {name.lower() for name in found}

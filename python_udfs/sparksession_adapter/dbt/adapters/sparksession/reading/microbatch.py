@@ -20,7 +20,7 @@ from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
 from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
 from dbt.adapters.sparksession.sql import literal, quoted
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Warehouse, named_table
 from dbt_common.exceptions import CompilationError
 from dbt_common.invocation import get_invocation_id, get_invocation_started_at
 
@@ -61,20 +61,25 @@ def is_microbatch(config: Given) -> bool:
     )
 
 
+def batch_size(config: Given) -> str:
+    """The batch_size of a config, in which dbt has its word or a text."""
+    size = config.get("batch_size")
+    return str(getattr(size, "value", size))
+
+
 def microbatch_problem(name: str, config: Given, macros: Iterable[str]) -> str | None:
     """The error text for a microbatch model that can't be right, else None.
 
     Args:
         macros: names of the macros that the model calls, those that they call among them.
     """
-    event_time, size = config.get("event_time"), config.get("batch_size")
-    size = getattr(size, "value", size)
+    event_time, size = config.get("event_time"), batch_size(config)
     given = config.get("partition_by") or []
     try:
         transforms = Transform.read_all(given)
     except ValueError as exc:
         return f"{name}: partition_by {exc}."
-    fitting = WITHIN.get(str(size), ())
+    fitting = WITHIN.get(size, ())
     if not any(
         transform.column == event_time and transform.function in fitting for transform in transforms
     ):
@@ -229,14 +234,13 @@ class Microbatches:
         it isn't known which are new.
         """
         reads = self._warehouse.inputs.plan(model["unique_id"]).reads
-        size = str(getattr(model["config"]["batch_size"], "value", model["config"]["batch_size"]))
+        size = batch_size(model["config"])
         late: list[tuple[datetime, datetime]] = []
         for table, event_time in self._cut_inputs(model).items():
             read = reads.get(table)
             if read is None or read.recorded is None:
                 continue
-            came = [commit for commit in read.commits or () if commit.adds_only]
-            if not any(commit.count("added-records") for commit in came):
+            if not any(commit.adds_only and commit.changes_rows for commit in read.commits or ()):
                 continue
             rows, at = appended(table, read.recorded, read.pinned), quoted(event_time)
             limits = [f"cast({literal(limit)} as timestamp)" for limit in (begin, end)]
@@ -260,8 +264,7 @@ class Microbatches:
             node = manifest.nodes.get(unique_id) or manifest.sources.get(unique_id)
             event_time = node and getattr(node.config, "event_time", None)
             if event_time:
-                name = getattr(node, "alias", None) or node.identifier
-                found[f"{node.schema}.{name}"] = str(event_time)
+                found[named_table(node)] = str(event_time)
         return found
 
     def _built(self, table: str) -> Times:
@@ -313,9 +316,7 @@ class Microbatches:
                 f"{name}: its event_time {config['event_time']} must be a column of dates or "
                 f"times, it is {kind or 'no column of it'}."
             )
-        if kind == "date" and str(getattr(config["batch_size"], "value", config["batch_size"])) == (
-            "hour"
-        ):
+        if kind == "date" and batch_size(config) == "hour":
             raise CompilationError(
                 f"{name}: its event_time {config['event_time']} is a date, which has no hours: "
                 "take a batch_size of day, month or year."
